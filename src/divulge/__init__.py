@@ -1,0 +1,40 @@
+"""divulge: what does a machine-learning model give away?"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "audit": "divulge.auditing",
+    **dict.fromkeys(
+        ("Candidates", "Context", "Finding", "Fitted", "Gradients", "Hyperparameters", "Pipeline", "Predictions",
+         "TrainingData", "Truth", "Verdict", "Weights"),
+        "divulge.contract",
+    ),
+}  # fmt: skip
+__all__ = ["__version__", *sorted(_HOME)]
+
+if TYPE_CHECKING:
+    from divulge.auditing import audit as audit
+    from divulge.contract import (
+        Candidates as Candidates,
+        Context as Context,
+        Finding as Finding,
+        Fitted as Fitted,
+        Gradients as Gradients,
+        Hyperparameters as Hyperparameters,
+        Pipeline as Pipeline,
+        Predictions as Predictions,
+        TrainingData as TrainingData,
+        Truth as Truth,
+        Verdict as Verdict,
+        Weights as Weights,
+    )
+
+
+def __getattr__(name: str) -> Any:
+    """Import on first use: the command line must answer `--help` before numpy could have loaded."""
+    if name in _HOME:
+        return getattr(import_module(_HOME[name]), name)
+    raise AttributeError(f"module 'divulge' has no attribute {name!r}")

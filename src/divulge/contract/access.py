@@ -1,0 +1,316 @@
+"""What an attacker can hold. Each kind checks itself, so no attack has to."""
+
+from __future__ import annotations
+
+import math
+import re
+import sys
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from divulge.errors import BadInput
+
+Array = npt.NDArray[Any]
+
+LARGEST = sys.float_info.max
+"Beyond this a whole number is no floating-point number."
+
+
+class Access:
+    """Something an attacker holds. Subclasses are values: frozen, checked, and known by their kind's name."""
+
+    kinds: ClassVar[dict[str, type[Access]]] = {}
+    kind: ClassVar[str] = "access"
+
+    def __init_subclass__(cls) -> None:
+        cls.kind = re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
+        Access.kinds[cls.kind] = cls
+
+
+@dataclass(frozen=True, eq=False)
+class Predictions(Access):
+    """Values of a model at points of one's choice: a query answers one row."""
+
+    value: Callable[[Array], Array]
+    "Takes points (n, dimension), returns values (n, outputs) or (n,)."
+    dimension: int
+    identity: str = field(default_factory=lambda: uuid.uuid4().hex)
+    "What model this is. A bare function cannot tell, so by default none is like another and nothing is reused."
+
+    def __post_init__(self) -> None:
+        if self.dimension < 1:
+            raise BadInput(f"expected a positive input dimension, got {self.dimension}; give the width of one point")
+
+    @classmethod
+    def of(cls, model: object) -> Self:
+        """Query a torch module or a scikit-learn estimator that is in memory."""
+        from divulge.targets.local import queries
+
+        return queries(cls, model)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Gradients(Predictions):
+    """Values and input gradients at points of one's choice, as an explanation service answers."""
+
+    gradient: Callable[[Array], Array]
+    "Takes points (n, dimension), returns (n, dimension), or (n, outputs, dimension) for a full Jacobian."
+
+
+@dataclass(frozen=True, eq=False)
+class Weights(Access):
+    """A fully connected ReLU network, read in full: x -> W_k relu(... relu(W_1 x + b_1) ...) + b_k."""
+
+    layers: tuple[tuple[Array, Array], ...]
+    exact: bool = True
+    "False when the weights are a copy whose agreement was measured."
+    agreement: float = 1.0
+    "Share of check points on which a copy and the original agree."
+
+    def __post_init__(self) -> None:
+        if not self.layers:
+            raise BadInput("expected at least one layer (W, b), got none; pass layers=[(W1, b1), ...]")
+        checked, width = [], None
+        for number, (W, b) in enumerate(self.layers, 1):
+            W = numbers(W, f"layer {number}'s weights", dimensions=2)
+            b = numbers(b, f"layer {number}'s bias", dimensions=1)
+            if len(b) != len(W) or (width is not None and W.shape[1] != width):
+                raise BadInput(
+                    f"layer {number} has weights {W.shape} and bias {b.shape} after a layer of width {width}; "
+                    "expected W of shape (units, previous units) and b of shape (units,)"
+                )
+            width = len(W)
+            checked.append((W, b))
+        object.__setattr__(self, "layers", tuple(checked))
+
+    @classmethod
+    def of(cls, model: object) -> Self:
+        """Read a torch module made of Linear and ReLU layers."""
+        from divulge.targets.local import layers
+
+        return cls(layers(model))
+
+    @property
+    def dimension(self) -> int:
+        return int(self.layers[0][0].shape[1])
+
+    def predict(self, X: Array) -> Array:
+        """Outputs (n, outputs) at points (n, dimension)."""
+        for number, (W, b) in enumerate(self.layers):
+            X = (np.maximum(X, 0) if number else X) @ W.T + b
+        return X
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel function by name, as scikit-learn spells it."""
+
+    name: str
+    gamma: float | None = None
+    degree: float = 3
+    coef0: float = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted(Access):
+    """What a fitted classical learner gives away, and none of the hyperparameters it was fitted with.
+
+    `Fitted(estimator)` reads a scikit-learn estimator; `Fitted("ridge", coef=w, intercept=c)` takes plain arrays.
+    """
+
+    learner: str
+    coef: Array | None = None
+    intercept: Array | None = None
+    "None when the learner was fitted without one."
+    dual_coef: Array | None = None
+    kernel: Kernel | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    "What is commonly known of the training: solver, tolerance, positivity; never a hyperparameter."
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.learner, str):
+            from divulge.targets.local import learned
+
+            self.__dict__.update(learned(self.learner))
+        for name in ("coef", "intercept", "dual_coef"):
+            value = getattr(self, name)
+            if value is not None:
+                object.__setattr__(self, name, numbers(value, f"the {self.learner} model's {name}"))
+        if self.coef is None and self.dual_coef is None:
+            raise BadInput(f"expected coef or dual_coef of the {self.learner} model, got neither; pass what was learned")
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingData(Access):
+    """The points a model was trained on, with their labels where they are known."""
+
+    X: Array
+    y: Array | None = None
+    sample_weight: Array | None = None
+    shape: tuple[int, ...] | None = None
+    "The shape of one point when it is a picture: (height, width) or (height, width, 3)."
+
+    def __post_init__(self) -> None:
+        _check_points(self, "training")
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates(Access):
+    """Points whose membership in the training set is in question."""
+
+    X: Array
+    y: Array | None = None
+    shape: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        _check_points(self, "candidate")
+
+
+@dataclass(frozen=True, eq=False)
+class Pipeline(Access):
+    """A training process that accepts contributed points: its clean data, its validation data and its learner."""
+
+    X: Array
+    y: Array
+    X_val: Array
+    y_val: Array
+    learner: str = "logistic"
+
+    def __post_init__(self) -> None:
+        _check_points(self, "training")
+        object.__setattr__(self, "X_val", points(self.X_val, "validation"))
+        object.__setattr__(self, "y_val", labels(self.y_val, len(self.X_val), "validation"))
+        if self.X.shape[1] != self.X_val.shape[1]:
+            raise BadInput(
+                f"training points have {self.X.shape[1]} features and validation points {self.X_val.shape[1]}; "
+                "prepare both the same way"
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Hyperparameters(Access):
+    """Settings of a learner's objective in its own units, each with an interval where one is known."""
+
+    values: Mapping[str, float]
+    intervals: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.values:
+            raise BadInput('expected at least one hyperparameter, got none; pass values={"alpha": 0.1}')
+        for name, value in self.values.items():
+            if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not abs(value) <= LARGEST:
+                raise BadInput(f"expected a finite number for hyperparameter {name!r}, got {value!r}; correct its value")
+        object.__setattr__(self, "values", {name: float(value) for name, value in self.values.items()})
+
+    @classmethod
+    def of(cls, estimator: object) -> Self:
+        """Read the hyperparameters an estimator was fitted with: the truth for an audit of it."""
+        from divulge.targets.local import secrets
+
+        return cls(secrets(estimator))
+
+
+@dataclass(frozen=True, eq=False)
+class Membership(Access):
+    """How much each candidate looks like a member, and who is called one."""
+
+    scores: Array
+    decisions: Array
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scores", numbers(self.scores, "membership scores", dimensions=1))
+        decisions = np.asarray(self.decisions)
+        if not np.isin(decisions, (0, 1)).all():
+            raise BadInput("expected true or false as membership decisions, got other values; decide by a threshold first")
+        object.__setattr__(self, "decisions", _frozen(decisions.astype(bool)))
+        if len(self.scores) != len(self.decisions):
+            raise BadInput(f"got {len(self.scores)} scores and {len(self.decisions)} decisions; give one of each a record")
+
+
+@dataclass(frozen=True, eq=False)
+class Poison(Access):
+    """Points that an attacker would contribute to a training set."""
+
+    X: Array
+    y: Array
+    shape: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        _check_points(self, "poison")
+
+
+def numbers(value: Any, what: str, dimensions: int | None = None) -> Array:
+    """A read-only floating-point array, or a sentence saying why not."""
+    array = np.asarray(value)
+    if array.dtype.kind not in "biuf":
+        raise BadInput(f"expected numbers for {what}, got {array.dtype}; encode text and missing values as numbers first")
+    if dimensions is not None and array.ndim != dimensions:
+        raise BadInput(f"expected a {dimensions}-D array for {what}, got shape {array.shape}; reshape it")
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        bad = int(np.size(array) - np.isfinite(array).sum())
+        raise BadInput(f"expected finite numbers for {what}, got {bad} NaN or infinite values; remove or impute them")
+    return _frozen(array.astype(float) if array.dtype.kind != "f" else array)
+
+
+def points(X: Any, what: str) -> Array:
+    """Points as rows: a finite read-only array (n, features)."""
+    shape = np.shape(X)
+    if len(shape) == 1:
+        raise BadInput(
+            f"expected a 2-D array of {what} points, got shape {shape}; reshape one point with X.reshape(1, -1), "
+            "one feature with X.reshape(-1, 1)"
+        )
+    if len(shape) > 2:
+        raise BadInput(
+            f"expected a 2-D array of {what} points, got shape {shape}; flatten pictures with X.reshape(len(X), -1) "
+            "and pass their shape"
+        )
+    rows = numbers(X, f"the {what} points", dimensions=2)
+    if rows.size == 0:
+        raise BadInput(f"expected at least one {what} point, got shape {rows.shape}; check which rows were selected")
+    return rows
+
+
+def labels(y: Any, count: int, what: str) -> Array:
+    """One label or target a point: numbers, or names of classes."""
+    array = np.asarray(y)
+    array = _frozen(array) if array.dtype.kind == "U" else numbers(array, f"the {what} labels")
+    if array.shape[:1] != (count,):
+        raise BadInput(
+            f"expected one label for each of the {count} {what} points, got shape {array.shape}; "
+            "check that X and y belong together"
+        )
+    return array
+
+
+def _check_points(access: Any, what: str) -> None:
+    object.__setattr__(access, "X", points(access.X, what))
+    if access.y is not None or isinstance(access, Pipeline | Poison):
+        object.__setattr__(access, "y", labels(access.y, len(access.X), what))
+    weight = getattr(access, "sample_weight", None)
+    if weight is not None:
+        weight = numbers(weight, "sample weights", dimensions=1)
+        if len(weight) != len(access.X) or weight.min() < 0 or weight.max() == 0:
+            raise BadInput(
+                f"expected one sample weight for each of the {len(access.X)} {what} points, none negative and not all 0, "
+                f"got {len(weight)} from {weight.min():g} to {weight.max():g}; correct sample_weight"
+            )
+        object.__setattr__(access, "sample_weight", weight)
+    shape = getattr(access, "shape", None)
+    if shape is not None:
+        sides = tuple(shape) if isinstance(shape, Sequence) else ()
+        whole = all(isinstance(side, int | np.integer) and side > 0 for side in sides)
+        if not sides or not whole or math.prod(sides) != access.X.shape[1]:
+            raise BadInput(f"a picture of shape {shape} does not fill {access.X.shape[1]} features; correct shape")
+        object.__setattr__(access, "shape", tuple(int(side) for side in sides))
+
+
+def _frozen(array: Array) -> Array:
+    array = array.view()
+    array.flags.writeable = False
+    return array

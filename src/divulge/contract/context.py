@@ -1,0 +1,149 @@
+"""What an attack is handed besides its target: randomness, progress, budget, memory and parallelism."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+
+from divulge.errors import BadInput, BudgetSpent
+
+T = TypeVar("T")
+R = TypeVar("R")
+Task = tuple[Any, np.random.Generator]
+
+
+class Budget:
+    """How much time and how many queries the auditor allows, and what is spent."""
+
+    def __init__(self, seconds: float | None = None, queries: int | None = None) -> None:
+        for name, limit in (("seconds", seconds), ("queries", queries)):
+            if limit is not None and not limit > 0:
+                raise BadInput(f"expected a positive budget of {name}, got {limit}; leave it out for no limit")
+        self.seconds, self.queries = seconds, queries
+        self.spent = 0
+        self._start = time.monotonic()
+
+    def spend(self, queries: int) -> None:
+        """Ask before querying: refuses what the budget does not hold, so a refused query is never sent."""
+        self.check()
+        if self.queries is not None and self.spent + queries > self.queries:
+            raise BudgetSpent(
+                f"the budget of {self.queries} queries ran out after {self.spent}; allow more queries to go on"
+            )
+        self.spent += queries
+
+    def check(self) -> None:
+        """Call between steps of long work."""
+        if self.seconds is not None and self.elapsed > self.seconds:
+            raise BudgetSpent(f"the budget of {self.seconds:g} seconds ran out; allow more time to go on")
+
+    @property
+    def elapsed(self) -> float:
+        return time.monotonic() - self._start
+
+
+class Memory(Protocol):
+    """Where finished pieces are kept. `recall` raises KeyError for what is not there."""
+
+    def recall(self, name: str) -> Any: ...
+
+    def keep(self, name: str, value: Any) -> None: ...
+
+
+class Forgetful:
+    """Keeps nothing: for attacks called on their own."""
+
+    def recall(self, name: str) -> Any:
+        raise KeyError(name)
+
+    def keep(self, name: str, value: Any) -> None:
+        pass
+
+
+def one_by_one(function: Callable[[Task], R], tasks: Sequence[Task]) -> Iterator[R]:
+    """Run tasks here, in order."""
+    return map(function, tasks)
+
+
+class Context:
+    """The only service an attack is handed."""
+
+    def __init__(
+        self,
+        seed: int | np.random.SeedSequence = 0,
+        *,
+        progress: Callable[[int, int], None] | None = None,
+        log: Callable[[str], None] | None = None,
+        budget: Budget | None = None,
+        memory: Memory | None = None,
+        spread: Callable[[Callable[[Task], Any], Sequence[Task]], Iterable[Any]] = one_by_one,
+    ) -> None:
+        self._seed = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
+        self.rng = np.random.default_rng(self._seed)
+        self.progress = progress or (lambda done, total: None)
+        self.log = log or (lambda sentence: None)
+        self.budget = budget or Budget()
+        self._memory = memory or Forgetful()
+        self._spread = spread
+        self._maps = 0
+
+    @property
+    def seed(self) -> int:
+        """The number that the auditor gave."""
+        entropy = self._seed.entropy
+        return int(entropy) if isinstance(entropy, int) else 0
+
+    def once(self, name: str, compute: Callable[[np.random.Generator], T]) -> T:
+        """A named piece of long work, computed once: a run that was killed finds it again.
+
+        The piece has a random generator of its own, so that what follows does not depend on whether it was computed.
+        """
+        try:
+            return self._memory.recall(name)  # type: ignore[no-any-return]  # what was kept under this name
+        except KeyError:
+            value = compute(self._generator(name))
+            self._memory.keep(name, value)
+            return value
+
+    def map(self, function: Callable[[Any, np.random.Generator], R], items: Iterable[Any]) -> list[R]:
+        """`function(item, rng)` for every item, in parallel where the runner allows it, each result kept at once.
+
+        Every item has its own generator, so results do not depend on the number of workers.
+        Query a target outside: what runs in another process is not counted against the budget.
+        """
+        items = list(items)
+        names = [f"map-{self._maps}-{index}" for index in range(len(items))]
+        self._maps += 1
+        results: dict[int, R] = {}
+        for index, name in enumerate(names):
+            with suppress(KeyError):
+                results[index] = self._memory.recall(name)
+        waiting = [index for index in range(len(items)) if index not in results]
+        tasks = [((index, items[index]), self._generator(names[index])) for index in waiting]
+        for index, result in self._spread(_Numbered(function), tasks):
+            self._memory.keep(names[index], result)
+            results[index] = result
+            self.progress(len(results), len(items))
+            self.budget.check()
+        return [results[index] for index in range(len(items))]
+
+    def _generator(self, name: str) -> np.random.Generator:
+        digest = hashlib.sha256(name.encode()).digest()
+        words = tuple(int.from_bytes(digest[i : i + 4], "big") for i in range(0, 16, 4))
+        return np.random.default_rng(np.random.SeedSequence(self._seed.entropy, spawn_key=(*self._seed.spawn_key, *words)))
+
+
+class _Numbered:
+    """Carries an item's number through a worker, so that results may arrive in any order."""
+
+    def __init__(self, function: Callable[[Any, np.random.Generator], Any]) -> None:
+        self.function = function
+
+    def __call__(self, task: Task) -> tuple[int, Any]:
+        (index, item), rng = task
+        return index, self.function(item, rng)

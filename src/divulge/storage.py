@@ -1,0 +1,190 @@
+"""Contract values to JSON + npz and back without loss, written so that a kill at any moment loses nothing finished."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import uuid
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from divulge import contract
+from divulge.contract import Access, Array, Predictions
+from divulge.errors import BadInput, StorageError
+
+SCHEMA = 1
+"The version of the format; raised when a reader of the old one could misread the new one."
+
+UNFINISHED = ".writing-"
+"How the name of a file begins until it is whole."
+
+_TYPES: dict[str, type] = {
+    kind.__name__: kind
+    for kind in (
+        contract.Cost, contract.Curve, contract.Finding, contract.HeatMap, contract.Histogram, contract.Holding,
+        contract.ImagePairs, contract.Kernel, contract.Provenance, contract.Record, contract.Score, contract.TaxonomyId,
+    )
+}  # fmt: skip
+
+
+def pack(value: Any) -> tuple[Any, dict[str, Array]]:
+    """A JSON tree and the arrays it refers to."""
+    arrays: dict[str, Array] = {}
+    return _pack(value, arrays), arrays
+
+
+def unpack(tree: Any, arrays: Mapping[str, Array]) -> Any:
+    """The value that `pack` was given."""
+    if isinstance(tree, list):
+        return [unpack(item, arrays) for item in tree]
+    if not isinstance(tree, dict):
+        return tree
+    if "$" not in tree:
+        return {key: unpack(item, arrays) for key, item in tree.items()}
+    kind = tree["$"]
+    if kind == "float":
+        return float(tree["is"])
+    if kind == "tuple":
+        return tuple(unpack(item, arrays) for item in tree["is"])
+    if kind == "dict":
+        return {unpack(key, arrays): unpack(item, arrays) for key, item in tree["is"]}
+    if kind == "array":
+        return arrays[tree["is"]]
+    made = _known().get(kind)
+    if made is None:
+        raise StorageError(f"expected a known kind of value, got {kind!r}; install the plug-in that wrote it")
+    return made(**{key: unpack(item, arrays) for key, item in tree.items() if key != "$"})
+
+
+def fingerprint(value: Any) -> str:
+    """A hash of everything in a value; two values share one only when they are the same."""
+    tree, arrays = pack(value)
+    digest = hashlib.sha256(json.dumps(tree, sort_keys=True).encode())
+    for name in sorted(arrays):
+        array = np.ascontiguousarray(arrays[name])
+        digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()[:32]
+
+
+def save(value: Any, path: Path, *, prune: bool = False) -> None:
+    """Write a value to `path` (JSON), its arrays beside it under a name made of their contents.
+
+    The JSON file is the commit: a kill before it leaves the old value whole. `prune` then drops arrays of older values.
+    """
+    tree, arrays = pack(value)
+    document: dict[str, Any] = {"schema": SCHEMA, "arrays": None, "value": tree}
+    if arrays:
+        buffer = io.BytesIO()
+        np.savez(buffer, allow_pickle=False, **arrays)
+        blob = buffer.getvalue()
+        document["arrays"] = f"arrays/{hashlib.sha256(blob).hexdigest()[:32]}.npz"
+        if not (path.parent / document["arrays"]).exists():
+            write(path.parent / document["arrays"], blob)
+    write(path, json.dumps(document, indent=1).encode())
+    if prune:
+        for old in (path.parent / "arrays").glob("*.npz"):
+            if document["arrays"] != f"arrays/{old.name}":
+                old.unlink(missing_ok=True)
+
+
+def load(path: Path) -> Any:
+    """Read what `save` wrote; anything else is refused with a sentence."""
+    try:
+        document = json.loads(path.read_bytes())
+        schema = document["schema"]
+    except FileNotFoundError:
+        raise StorageError(f"expected a file at {path}, found none; check the folder's name") from None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise StorageError(f"cannot read {path}: {error}; delete that file and run the audit again to rebuild it") from None
+    if schema != SCHEMA:
+        raise StorageError(f"{path} has schema {schema}, this version reads {SCHEMA}; use the divulge version that wrote it")
+    try:
+        return unpack(document["value"], _arrays(path.parent, document["arrays"]))
+    except (KeyError, TypeError, ValueError) as error:
+        raise StorageError(f"{path} is damaged ({error}); delete it and run the audit again to rebuild it") from None
+
+
+def write(path: Path, content: bytes) -> None:
+    """Write a file whole or not at all."""
+    temporary = path.parent / f"{UNFINISHED}{uuid.uuid4().hex}"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with temporary.open("xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    except OSError as error:
+        with suppress(OSError):
+            temporary.unlink()
+        raise StorageError(
+            f"cannot write {path}: {error.strerror or error}; free space or choose another folder, "
+            "then run the same command again: what was finished is kept"
+        ) from None
+
+
+def sweep(folder: Path) -> None:
+    """Remove what a killed process left half written."""
+    for path in folder.rglob(f"{UNFINISHED}*"):
+        path.unlink(missing_ok=True)
+
+
+def _arrays(folder: Path, name: str | None) -> dict[str, Array]:
+    if name is None:
+        return {}
+    path = folder / "arrays" / Path(name).name
+    try:
+        blob = path.read_bytes()
+    except OSError as error:
+        raise StorageError(f"cannot read {path}: {error.strerror}; run the audit again to rebuild it") from None
+    if path.stem != hashlib.sha256(blob).hexdigest()[:32]:
+        raise StorageError(f"{path} is damaged: its contents do not match its name; delete it and run the audit again")
+    with np.load(io.BytesIO(blob), allow_pickle=False) as archive:
+        return {key: archive[key] for key in archive.files}
+
+
+def _known() -> dict[str, type]:
+    return _TYPES | {kind.__name__: kind for kind in Access.kinds.values()}
+
+
+def _pack(value: Any, arrays: dict[str, Array]) -> Any:
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not np.isfinite(value):
+        return {"$": "float", "is": repr(value)}
+    if isinstance(value, str):
+        return str(value)
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biufU":
+        name = f"a{len(arrays)}"
+        arrays[name] = value
+        return {"$": "array", "is": name}
+    if isinstance(value, list):
+        return [_pack(item, arrays) for item in value]
+    if isinstance(value, tuple):
+        return {"$": "tuple", "is": [_pack(item, arrays) for item in value]}
+    if isinstance(value, Mapping):
+        if all(isinstance(key, str) and key != "$" for key in value):
+            return {key: _pack(item, arrays) for key, item in value.items()}
+        return {"$": "dict", "is": [[_pack(key, arrays), _pack(item, arrays)] for key, item in value.items()]}
+    if isinstance(value, Predictions):
+        return {"$": type(value).__name__, "dimension": value.dimension, "identity": value.identity}
+    if is_dataclass(value) and type(value).__name__ in _known():
+        return {"$": type(value).__name__} | {f.name: _pack(getattr(value, f.name), arrays) for f in fields(value)}
+    raise BadInput(
+        f"cannot store a {type(value).__name__}; use numbers, text, lists, dicts, numpy arrays or contract values"
+    )

@@ -1,0 +1,248 @@
+"""The words: what is held checks itself, attacks are edges, the truth stays sealed."""
+
+from dataclasses import replace
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+from divulge.contract import (
+    Access,
+    Attack,
+    Budget,
+    Context,
+    Curve,
+    Finding,
+    Fitted,
+    Gradients,
+    HeatMap,
+    Hyperparameters,
+    ImagePairs,
+    Membership,
+    Pipeline,
+    Poison,
+    Predictions,
+    Score,
+    TrainingData,
+    Truth,
+    Verdict,
+    Weights,
+    option_class,
+)
+from divulge.errors import AttackFailed, BadInput, BudgetSpent, NotApplicable, TruthSealed
+
+X = np.arange(6.0).reshape(3, 2)
+
+
+@option_class
+class Norm(Attack[tuple[Predictions, TrainingData], Hyperparameters]):
+    """The size of the answers on the data."""
+
+    name: ClassVar[str] = "norm"
+    remedy: ClassVar[tuple[str, ...]] = ("Answer less.",)
+    power: float = 2.0
+    "Which norm."
+
+    def run(self, held: tuple[Predictions, TrainingData], context: Context) -> Finding[Hyperparameters]:
+        model, data = held
+        return Finding.leak(Hyperparameters({"norm": float(np.linalg.norm(model.value(data.X), self.power))}), "Measured.")
+
+    def score(self, finding, held, truth):
+        known = truth.get(Hyperparameters)
+        return replace(finding, scores={"error": Score(abs(known.values["norm"] - finding.loot.values["norm"]), 1.0, "0")})
+
+
+def double(points):
+    return 2 * points
+
+
+def test_the_class_header_is_an_edge_of_the_graph():
+    assert Norm.needs == (Predictions, TrainingData)
+    assert Norm.yields is Hyperparameters
+    assert Norm.name == "norm"
+
+
+def test_attacks_are_never_subclassed():
+    with pytest.raises(TypeError, match="never subclassed"):
+        type("Stronger", (Norm,), {})
+
+
+def test_options_are_frozen_checked_and_unknown_ones_refused_with_the_nearest():
+    with pytest.raises(BadInput, match=r"option 'power' of Norm: input should be a valid number.*'big'"):
+        Norm(power="big")
+    with pytest.raises(BadInput, match="unknown key 'powr'; did you mean 'power'"):
+        Norm(powr=1)
+    with pytest.raises(AttributeError):
+        Norm().power = 3
+
+
+def test_a_finding_carries_cost_remedy_and_provenance_without_the_attack_doing_anything():
+    finding = Norm()(Predictions(double, 2), TrainingData(X), context=Context(5))
+    assert finding.verdict is Verdict.LEAK
+    assert finding.cost.queries == 3
+    assert finding.cost.seconds > 0
+    assert finding.remedy == ("Answer less.",)
+    assert finding.provenance.options == {"power": 2.0}
+    assert finding.provenance.seed == 5
+
+
+def test_scoring_sees_the_truth_and_cannot_change_the_loot():
+    @option_class
+    class Cheat(Attack[TrainingData, Hyperparameters]):
+        def run(self, held, context):
+            return Finding.leak(Hyperparameters({"a": 1.0}), "Guessed.")
+
+        def score(self, finding, held, truth):
+            return replace(finding, loot=truth.get(Hyperparameters))
+
+    finding = Cheat()(TrainingData(X), truth={"hyperparameters": Hyperparameters({"a": 2.0})})
+    assert finding.loot.values == {"a": 1.0}
+
+
+def test_an_attack_that_reaches_for_the_truth_is_refused():
+    truth = Truth({"hyperparameters": Hyperparameters({"a": 2.0})})
+
+    @option_class
+    class Thief(Attack[TrainingData, Hyperparameters]):
+        def run(self, held, context):
+            return Finding.leak(truth.get(Hyperparameters), "Looked it up.")
+
+    with pytest.raises(TruthSealed, match="only scoring may read"):
+        Thief()(TrainingData(X), truth=truth)
+    assert truth.get(Hyperparameters).values == {"a": 2.0}
+
+
+def test_reasons_become_verdicts():
+    @option_class
+    class Refuses(Attack[TrainingData, Hyperparameters]):
+        how: str = "not applicable"
+        "Which way to give up."
+
+        def run(self, held, context):
+            raise {"not applicable": NotApplicable, "failed": AttackFailed}[self.how]("because")
+
+    for how in ("not applicable", "failed"):
+        finding = Refuses(how=how)(TrainingData(X))
+        assert (finding.verdict.value, finding.summary, finding.partial) == (how, "Because.", False)
+
+
+def test_a_query_budget_is_never_overdrawn_and_marks_the_finding_partial():
+    asked = []
+    model = Predictions(lambda points: asked.append(len(points)) or points, 2)
+    finding = Norm()(model, TrainingData(X), context=Context(budget=Budget(queries=2)))
+    assert finding.verdict is Verdict.FAILED
+    assert finding.partial
+    assert "budget of 2 queries" in finding.summary
+    assert asked == []
+
+
+def test_a_time_budget_ends_an_attack_between_its_steps():
+    budget = Budget(seconds=1e-9)
+    with pytest.raises(BudgetSpent, match="seconds ran out"):
+        budget.check()
+
+
+def test_answers_of_the_wrong_shape_or_not_finite_are_not_applicable():
+    for answer in (lambda points: points[:1], lambda points: points * np.nan):
+        assert Norm()(Predictions(answer, 2), TrainingData(X)).verdict is Verdict.NOT_APPLICABLE
+
+
+def test_wrong_things_in_hand_are_named():
+    with pytest.raises(BadInput, match=r"Norm needs \(Predictions, TrainingData\), got \(TrainingData\)"):
+        Norm()(TrainingData(X))
+
+
+def test_gradients_serve_where_predictions_are_needed():
+    explained = Gradients(double, 2, gradient=lambda points: np.full_like(points, 2.0))
+    assert Norm()(explained, TrainingData(X)).verdict is Verdict.LEAK
+
+
+@pytest.mark.parametrize(
+    ("build", "sentence"),
+    [
+        (lambda: TrainingData(np.zeros(3)), "expected a 2-D array of training points, got shape .3,.; reshape"),
+        (lambda: TrainingData(np.zeros((2, 2, 2))), "flatten pictures"),
+        (lambda: TrainingData([[np.nan, 1.0]]), "got 1 NaN or infinite"),
+        (lambda: TrainingData(X, [1, 2]), "one label for each of the 3 training points, got shape .2,."),
+        (lambda: TrainingData([["a", "b"]]), "expected numbers"),
+        (lambda: TrainingData(np.zeros((0, 2))), "at least one training point"),
+        (lambda: TrainingData(X, sample_weight=[-1, 1, 1]), "none negative"),
+        (lambda: TrainingData(X, shape=(3, 3)), "does not fill 2 features"),
+        (lambda: Hyperparameters({}), "at least one hyperparameter"),
+        (lambda: Hyperparameters({"alpha": float("inf")}), "finite number for hyperparameter 'alpha'"),
+        (lambda: Weights([]), "at least one layer"),
+        (lambda: Weights([(np.ones((3, 2)), np.ones(2))]), "layer 1 has weights"),
+        (lambda: Weights([(np.ones((3, 2)), np.ones(3)), (np.ones((1, 2)), np.ones(1))]), "layer 2"),
+        (lambda: Fitted("ridge"), "expected coef or dual_coef"),
+        (lambda: Fitted("ridge", coef=[np.inf]), "finite numbers for the ridge model's coef"),
+        (lambda: Predictions(double, 0), "positive input dimension"),
+        (lambda: Pipeline(X, [0, 1, 0], X[:, :1], [0, 1, 0]), "prepare both the same way"),
+        (lambda: Membership([0.1], [True, False]), "1 scores and 2 decisions"),
+        (lambda: Truth({"secrets": Hyperparameters({"a": 1})}), "unknown key 'secrets'"),
+        (lambda: Truth({"training_data": Hyperparameters({"a": 1})}), "expected TrainingData"),
+        (lambda: Budget(queries=0), "positive budget of queries"),
+        (lambda: Finding(Verdict.LEAK, "won"), "needs its loot"),
+        (lambda: Finding.none_found("nothing", power=""), "needs its power"),
+        (lambda: Finding.failed(""), "needs a summary"),
+        (lambda: Curve("c", "x", "y", {"s": (X[:, 0], X[:2, 0])}), "series 's' of the curve 'c', got .2,."),
+        (lambda: HeatMap("h", "x", "y", np.eye(2), np.arange(3), np.arange(2)), "heat map 'h'"),
+        (lambda: ImagePairs("i", np.zeros((1, 2, 2)), np.zeros((2, 2, 2)), "a", "b"), "right pictures of 'i'"),
+        (lambda: Membership([0.1], [0.3]), "true or false"),
+        (lambda: Poison(X, None), "expected numbers for the poison labels"),
+        (lambda: Hyperparameters({"alpha": 10**400}), "finite number"),
+    ],
+)
+def test_bad_input_says_what_was_expected(build, sentence):
+    with pytest.raises(BadInput, match=sentence):
+        build()
+
+
+def test_what_is_held_cannot_be_written_to():
+    with pytest.raises(ValueError, match="read-only"):
+        TrainingData(X).X[0, 0] = 9
+    assert X[0, 0] == 0
+
+
+def test_weights_predict_as_the_formula_says():
+    weights = Weights(
+        [(np.array([[1.0, -1.0], [0.0, 2.0]]), np.array([0.0, -1.0])), (np.array([[1.0, 3.0]]), np.array([0.5]))]
+    )
+    assert weights.predict(np.array([[2.0, 1.0]])) == pytest.approx(np.array([[1 + 3 * 1 + 0.5]]))
+    assert weights.dimension == 2
+
+
+def test_every_kind_of_the_design_is_there_by_name():
+    wanted = {"predictions", "gradients", "weights", "fitted", "training_data", "candidates", "pipeline",
+              "hyperparameters", "membership", "poison"}  # fmt: skip
+    assert wanted <= set(Access.kinds)
+
+
+def test_map_gives_every_item_its_own_stream_in_order():
+    def draw(item, rng):
+        return item, rng.normal()
+
+    first, again, other = (Context(seed).map(draw, range(4)) for seed in (1, 1, 2))
+    assert first == again
+    assert [item for item, _ in first] == [0, 1, 2, 3]
+    assert len({value for _, value in first}) == 4
+    assert first != other
+
+
+def test_a_piece_does_not_disturb_the_stream_that_follows():
+    class Remembers:
+        def __init__(self):
+            self.kept = {}
+
+        def recall(self, name):
+            return self.kept[name]
+
+        def keep(self, name, value):
+            self.kept[name] = value
+
+    memory = Remembers()
+    draws = []
+    for _ in range(2):
+        context = Context(3, memory=memory)
+        piece = context.once("piece", lambda rng: float(rng.normal()))
+        draws.append((piece, context.rng.normal()))
+    assert draws[0] == draws[1]
