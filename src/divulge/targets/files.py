@@ -1,0 +1,185 @@
+"""What an attacker holds, read from a file: points, labels, fitted models, networks, hyperparameters."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from divulge.contract import (
+    Access,
+    Array,
+    Candidates,
+    Fitted,
+    Gradients,
+    Hyperparameters,
+    Kernel,
+    Membership,
+    Pipeline,
+    Poison,
+    Predictions,
+    TrainingData,
+    Weights,
+)
+from divulge.errors import BadInput, refuse_unknown
+from divulge.targets import local
+from divulge.targets.arrays import npz, rows, text
+from divulge.targets.models import ESTIMATOR_FILES, NETWORK_FILES, estimator, network
+from divulge.targets.opening import contents, opened
+from divulge.targets.tables import TABLES, column, table
+
+Options = Mapping[str, Any]
+Reader = Callable[[Path, Options, bool], Access]
+
+
+def read(kind: str, path: Path, options: Options, *, allow_pickle: bool = False) -> Access:
+    """Something held, of a kind such as "training_data" or "weights", with options such as target = "label"."""
+    if kind not in _READERS:
+        raise BadInput(f"expected a kind that files can hold ({', '.join(_READERS)}), got {kind!r}; correct the kind")
+    reader, known = _READERS[kind]
+    path = Path(path)
+    refuse_unknown(options, known, f"{kind} in {path.name}")
+    try:
+        return reader(path, options, allow_pickle)
+    except BadInput as error:
+        # Names in a stranger's file may hold anything, even orders to the terminal that shows them.
+        raise BadInput("".join(sign if sign.isprintable() else "?" for sign in str(error))) from None
+
+
+def _training_data(path: Path, options: Options, allow_pickle: bool) -> TrainingData:
+    found = rows(path, options, "training points")
+    return TrainingData(found.X, found.y, found.sample_weight, found.shape)
+
+
+def _candidates(path: Path, options: Options, allow_pickle: bool) -> Candidates:
+    found = rows(path, options, "candidate points")
+    return Candidates(found.X, found.y, found.shape)
+
+
+def _poison(path: Path, options: Options, allow_pickle: bool) -> Poison:
+    found = rows(path, options, "poison points")
+    return Poison(found.X, _labels(found.y, path), found.shape)
+
+
+def _pipeline(path: Path, options: Options, allow_pickle: bool) -> Pipeline:
+    """Validation points come from the file named by `validation`, or from the arrays X_val and y_val of an npz."""
+    found = rows(path, options, "training points")
+    same = {name: options[name] for name in ("features", "target", "shape", "scale") if name in options}
+    if "validation" in options:
+        other = path.parent / text(options, "validation", "")
+    elif path.suffix.lower() == ".npz":
+        other = path
+        same["features"] = options.get("validation_features", "X_val")
+        same["target"] = options.get("validation_target", "y_val")
+    else:
+        raise BadInput(f"expected validation points beside {path.name}, got none; name their file with validation")
+    held_out = rows(other, same, "validation points")
+    learner = text(options, "learner", "logistic")
+    return Pipeline(found.X, _labels(found.y, path), held_out.X, _labels(held_out.y, other), learner)
+
+
+def _membership(path: Path, options: Options, allow_pickle: bool) -> Membership:
+    scores, decisions = (text(options, name, name) for name in ("scores", "decisions"))
+    blob = contents(path, (".npz", *TABLES), "membership scores")
+    found: dict[str, Array]
+    if path.suffix.lower() == ".npz":
+        found = npz(path, blob, (scores, decisions))
+        for name in (scores, decisions):
+            if name not in found:
+                raise BadInput(f"expected an array named {name!r} in {path.name}, got none; correct the name")
+    else:
+        frame = table(path, blob)
+        found = {name: column(frame, name, path) for name in (scores, decisions)}
+    if not np.isin(found[decisions], (0, 1)).all():
+        raise BadInput(
+            f"expected 1 for members and 0 for others in {decisions!r} of {path.name}, got other values; correct them"
+        )
+    return Membership(found[scores], found[decisions])
+
+
+def _fitted(path: Path, options: Options, allow_pickle: bool) -> Fitted:
+    blob = contents(path, (*ESTIMATOR_FILES, ".npz"), "a fitted model")
+    if path.suffix.lower() == ".npz":
+        return _fitted_arrays(path, blob, options)
+    if options:
+        raise BadInput(f"expected no options for {path.name}, which says what it is, got {', '.join(options)}; remove them")
+    model = estimator(path, blob, allow_pickle)
+    with opened(path, "a fitted model"):
+        return Fitted(model)
+
+
+def _fitted_arrays(path: Path, blob: bytes, options: Options) -> Fitted:
+    if not isinstance(options.get("learner"), str):
+        raise BadInput(f'expected the learner of the arrays in {path.name}, got none; name it as in learner = "ridge"')
+    arrays = npz(path, blob, ("coef", "intercept", "dual_coef"))
+    kernel = None
+    if "kernel" in options:
+        with opened(path, "a kernel"):
+            settings = {name: float(options[name]) for name in ("gamma", "degree", "coef0") if name in options}
+            kernel = Kernel(text(options, "kernel", ""), **settings)
+    settings = options.get("settings", {})
+    if not isinstance(settings, Mapping):
+        raise BadInput(f"expected named values for settings, got {settings!r}; write it as a table")
+    return Fitted(options["learner"], kernel=kernel, settings=dict(settings), **arrays)
+
+
+def _weights(path: Path, options: Options, allow_pickle: bool) -> Weights:
+    return network(path, contents(path, NETWORK_FILES, "a network"))
+
+
+def _queries(cls: type[Predictions]) -> Reader:
+    """A model in a file asked as if it stood behind an API. It is the same model as long as the file is the same."""
+
+    def reader(path: Path, options: Options, allow_pickle: bool) -> Predictions:
+        blob = contents(path, (*NETWORK_FILES, *ESTIMATOR_FILES), "a model")
+        model: object
+        if path.suffix.lower() in NETWORK_FILES:
+            model = network(path, blob)
+        else:
+            model = estimator(path, blob, allow_pickle)
+        with opened(path, "a fitted model"):
+            return replace(local.queries(cls, model), identity=hashlib.sha256(blob).hexdigest()[:32])
+
+    return reader
+
+
+def _hyperparameters(path: Path, options: Options, allow_pickle: bool) -> Hyperparameters:
+    blob = contents(path, (".json", ".toml", *ESTIMATOR_FILES), "hyperparameters")
+    ending = path.suffix.lower()
+    if ending in ESTIMATOR_FILES:
+        model = estimator(path, blob, allow_pickle)
+        with opened(path, "a fitted model"):
+            return Hyperparameters.of(model)
+    with opened(path, "hyperparameters"):
+        values = json.loads(blob) if ending == ".json" else tomllib.loads(blob.decode())
+        if not isinstance(values, dict):
+            raise BadInput(f'expected named numbers in {path.name}, got {type(values).__name__}; write {{"alpha": 0.1}}')
+        return Hyperparameters(values)
+
+
+def _labels(y: Array | None, path: Path) -> Array:
+    if y is None:
+        raise BadInput(f"expected a label for every point of {path.name}, got none; name them with target")
+    return y
+
+
+_ROWS = ("features", "target", "shape", "scale", "rows")
+_READERS: dict[str, tuple[Reader, tuple[str, ...]]] = {
+    "training_data": (_training_data, (*_ROWS, "weights")),
+    "candidates": (_candidates, _ROWS),
+    "poison": (_poison, _ROWS),
+    "pipeline": (_pipeline, (*_ROWS, "learner", "validation", "validation_features", "validation_target")),
+    "membership": (_membership, ("scores", "decisions")),
+    "fitted": (_fitted, ("learner", "kernel", "gamma", "degree", "coef0", "settings")),
+    "weights": (_weights, ()),
+    "predictions": (_queries(Predictions), ()),
+    "gradients": (_queries(Gradients), ()),
+    "hyperparameters": (_hyperparameters, ()),
+}
+"Kind -> who reads it, and the options it takes."

@@ -1,0 +1,207 @@
+"""A torch module or a scikit-learn estimator in memory: what it answers. What it learned is read next door."""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+from collections.abc import Callable
+from copy import deepcopy
+from functools import partial
+from typing import Any, TypeVar, cast
+
+import numpy as np
+
+from divulge.contract import Array, Gradients, Predictions, Weights
+from divulge.errors import BadInput
+from divulge.targets.learners import learned, secrets
+from divulge.targets.networks import is_module, jacobian, layers
+
+__all__ = ["layers", "learned", "queries", "secrets"]
+
+Q = TypeVar("Q", bound=Predictions)
+Ask = Callable[[Array], Array]
+
+BATCH = 1024
+"Rows sent through a module at once: enough to keep it busy, few enough for a Jacobian to fit in memory."
+
+
+def queries(cls: type[Q], model: object) -> Q:
+    """Ask a model in memory. It is copied first, so that it stays the model its identity names if training goes on."""
+    if isinstance(model, Weights):
+        return _target(cls, model.predict, partial(jacobian, model), model.dimension, _weights_identity(model))
+    if is_module(model):
+        return _module_queries(cls, model)
+    if _is_estimator(model):
+        return _estimator_queries(cls, model)
+    raise BadInput(
+        f"expected a torch module or a fitted scikit-learn estimator, got {type(model).__name__}; {_by_hand(cls)}"
+    )
+
+
+def _module_queries(cls: type[Q], module: Any) -> Q:
+    import torch
+
+    kind = type(module).__name__
+    dimension = _input_width(module)
+    if dimension is None:
+        raise BadInput(f"expected a module that starts with a Linear layer, got {kind}; {_by_hand(cls)}")
+    identity = _module_identity(module)
+    try:
+        module = deepcopy(module).eval().requires_grad_(False)
+    except RuntimeError as error:
+        raise BadInput(f"expected a module that can be copied, got {kind} ({_line(error)}); {_by_hand(cls)}") from None
+    like = next(one for one in module.parameters() if one.is_floating_point())
+
+    def batches(X: Array) -> Any:
+        return torch.split(torch.as_tensor(np.array(X), dtype=like.dtype, device=like.device), BATCH)
+
+    def answer(rows: Any) -> Any:
+        out = module(rows)
+        if not isinstance(out, torch.Tensor) or len(out) != len(rows):
+            raise BadInput(f"expected one row of values a point from {kind}, got {type(out).__name__}; {_by_hand(cls)}")
+        return out.flatten(1) if out.ndim > 1 else out
+
+    def slopes(rows: Any) -> Any:
+        rows = rows.detach().requires_grad_()
+        with torch.enable_grad():
+            out = answer(rows.clone())  # a module may write into what it is given
+            if not out.requires_grad:
+                raise BadInput(
+                    f"expected values that can be differentiated, got a {kind} that returns constants; ask for values"
+                )
+            # Rows do not mix in eval mode, so the gradient of a sum over rows holds every row's own.
+            columns = out.reshape(len(rows), -1).sum(0)
+            found = [
+                torch.autograd.grad(one, rows, retain_graph=True, materialize_grads=True)[0] for one in columns.unbind()
+            ]
+        return found[0] if len(found) == 1 else torch.stack(found, 1)
+
+    def ask(how: Callable[[Any], Any], X: Array) -> Array:
+        with torch.no_grad():
+            return np.concatenate([how(rows).detach().cpu().double().numpy() for rows in batches(X)])
+
+    try:
+        ask(answer, np.zeros((2, dimension)))
+    except (RuntimeError, TypeError, ValueError, NotImplementedError, IndexError) as error:
+        if isinstance(error, BadInput):
+            raise
+        raise BadInput(
+            f"expected {kind} to take points as rows of {dimension} numbers, but it said: {_line(error)}; {_by_hand(cls)}"
+        ) from None
+    return _target(cls, partial(ask, answer), partial(ask, slopes), dimension, identity)
+
+
+def _input_width(module: Any) -> int | None:
+    """The width of the first layer that has weights, if that layer is dense."""
+    for part in (module, *module.modules()):
+        width = getattr(part, "in_features", None)
+        if isinstance(width, int):
+            return width or None
+        if next(part.parameters(recurse=False), None) is not None:
+            return None
+    return None
+
+
+def _module_identity(module: Any) -> str:
+    """Two modules share it only if their weights, their layers and the code of their forwards are the same."""
+    import torch
+
+    digest = hashlib.sha256(repr(module).encode())
+    for part in module.modules():
+        code = getattr(type(part).forward, "__code__", None)
+        constants = [one for one in getattr(code, "co_consts", ()) if isinstance(one, int | float | str)]
+        text = (type(part).__module__, type(part).__qualname__, getattr(code, "co_code", b""), getattr(code, "co_names", ()))
+        digest.update(repr((text, constants)).encode())
+    for name, value in module.state_dict().items():
+        digest.update(f"{name} ".encode())
+        if isinstance(value, torch.Tensor):
+            digest.update(f"{value.dtype} {tuple(value.shape)}".encode())
+            digest.update(value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()[:32]
+
+
+def _weights_identity(network: Weights) -> str:
+    digest = hashlib.sha256()
+    for array in (array for layer in network.layers for array in layer):
+        digest.update(f"{array.dtype.str} {array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()[:32]
+
+
+def _estimator_identity(estimator: Any) -> str | None:
+    import joblib
+
+    try:
+        return str(joblib.hash(estimator, hash_name="sha1"))
+    except (pickle.PicklingError, AttributeError, TypeError):
+        return None  # it holds a function without a name, and no two of those can be told to be the same
+
+
+def _is_estimator(model: object) -> bool:
+    return all(hasattr(model, name) for name in ("fit", "get_params"))
+
+
+def _estimator_queries(cls: type[Q], estimator: Any) -> Q:
+    kind = type(estimator).__name__
+    dimension = getattr(estimator, "n_features_in_", None)
+    if dimension is None:
+        raise BadInput(f"expected a fitted {kind}, got one that has learned nothing; call fit first")
+    identity = _estimator_identity(estimator)
+    estimator = deepcopy(estimator)
+    method = next((name for name in ("decision_function", "predict_proba", "predict") if hasattr(estimator, name)), None)
+    if method is None:
+        raise BadInput(f"expected an estimator that predicts, got {kind}; pass the model, not a step that prepares its data")
+    columns = getattr(estimator, "feature_names_in_", None)
+
+    def value(X: Array) -> Array:
+        rows: Any = X
+        if columns is not None:  # fitted on a table, and looks its columns up by name
+            import pandas
+
+            rows = pandas.DataFrame(X, columns=columns)
+        answer = np.asarray(getattr(estimator, method)(rows))
+        if answer.dtype.kind not in "biuf":
+            raise BadInput(f"expected {kind} to answer numbers, got {answer.dtype}; fit it with classes named by numbers")
+        return answer.astype(float)
+
+    if issubclass(cls, Gradients):
+        coef = _coefficients(estimator, value, dimension)
+
+        def gradient(X: Array) -> Array:
+            return np.repeat(coef if len(coef) == 1 else coef[None], len(X), axis=0)
+
+        return _target(cls, value, gradient, dimension, identity)
+    return _target(cls, value, None, dimension, identity)
+
+
+def _coefficients(estimator: Any, value: Ask, dimension: int) -> Array:
+    """The gradient (outputs, dimension) of a linear estimator; believed only after its answers were seen to follow it."""
+    coef = getattr(estimator, "coef_", None)
+    if coef is not None:
+        coef = np.atleast_2d(coef.toarray() if hasattr(coef, "toarray") else coef).astype(float)
+        X = np.random.default_rng(0).standard_normal((8, dimension))
+        rise = (value(X) - value(np.zeros_like(X))).reshape(len(X), -1)
+        if coef.shape == (rise.shape[1], dimension) and np.allclose(
+            rise, X @ coef.T, rtol=1e-6, atol=1e-6 * np.abs(rise).max()
+        ):
+            return coef
+    raise BadInput(
+        f"expected a linear estimator or a torch module for gradients, got {type(estimator).__name__}; "
+        f"{_by_hand(Gradients)}, or hold Predictions of it"
+    )
+
+
+def _target(cls: type[Q], value: Ask, gradient: Ask | None, dimension: int, identity: str | None) -> Q:
+    made: Any = cls if identity is None else partial(cls, identity=identity)
+    if issubclass(cls, Gradients):
+        return cast(Q, made(value=value, gradient=gradient, dimension=int(dimension)))
+    return cast(Q, made(value=value, dimension=int(dimension)))
+
+
+def _by_hand(cls: type[Predictions]) -> str:
+    gradient = "gradient=..., " if issubclass(cls, Gradients) else ""
+    return f"build {cls.__name__}(value=..., {gradient}dimension=...) by hand"
+
+
+def _line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
