@@ -1,0 +1,165 @@
+"""Figures as Vega-Lite charts, one function for each kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import altair as alt
+import numpy as np
+
+from divulge.contract import Array, Curve, HeatMap, Histogram
+from divulge.report import thinning, wording
+from divulge.report.canvas import Chart, Columns, axis, colour, dash, spec, tip
+
+HOVERED = 150
+"Points of a line that the pointer can find: each costs the browser a shape."
+
+CLOSE = 0.06
+"Share of the axis within which the labels of two marks would overlap."
+
+DOTTED = 30
+"A line through no more points than these shows each of them."
+
+
+def curve(figure: Curve) -> Chart:
+    lines: dict[str, list[Any]] = {"x": [], "y": [], "series": [], "hover": []}
+    missing = 0
+    for name, (x, y) in figure.series.items():
+        x, y = np.asarray(x, dtype=float).ravel(), np.asarray(y, dtype=float).ravel()
+        drawable = np.isfinite(x) & np.isfinite(y) & ((x > 0) | (not figure.log_x)) & ((y > 0) | (not figure.log_y))
+        missing += int(len(x) - drawable.sum())
+        x, y = x[drawable], y[drawable]
+        kept = thinning.thin(np.log(x) if figure.log_x else x, y)
+        x, y = x[kept], y[kept]
+        found = np.zeros(len(x), dtype=int)
+        found[thinning.thin(np.log(x) if figure.log_x else x, y, HOVERED)] = 1
+        lines["x"] += thinning.rounded(x)
+        lines["y"] += thinning.rounded(y)
+        lines["series"] += [name] * len(x)
+        lines["hover"] += found.tolist()
+    names = list(figure.series)
+    marks = {name: float(at) for name, at in figure.marks.items() if np.isfinite(at) and (at > 0 or not figure.log_x)}
+    x_axis = alt.X("x:Q", **axis(figure.x, [*lines["x"], *marks.values()], figure.log_x))
+    y_axis = alt.Y("y:Q", **axis(figure.y, lines["y"], figure.log_y))
+    chosen = alt.selection_point(name="chosen", fields=["series"], bind="legend")
+    near = alt.selection_point(name="near", fields=["x", "series"], on="pointerover", clear="pointerout", empty=False)
+    base = alt.Chart(alt.NamedData("lines")).encode(x=x_axis, y=y_axis, color=colour(names, "series", lines=True))
+    dotted = max((len(x) for x, _ in figure.series.values()), default=0) <= DOTTED
+    drawn = base.mark_line(strokeWidth=2, point=alt.OverlayMarkDef(size=36) if dotted else False).encode(
+        strokeDash=dash(names, "series"),
+        opacity=alt.when(chosen).then(alt.value(1)).otherwise(alt.value(0.15)),
+    )
+    # Wide circles that nobody sees catch the pointer; the one that did is shown by a dot.
+    catching = base.transform_filter("datum.hover == 1").mark_circle(size=300, opacity=0, aria=False)
+    tips = [alt.Tooltip("series:N", title="series"), tip("x", figure.x), tip("y", figure.y)]
+    caught = base.transform_filter(near).mark_circle(size=60, opacity=1, tooltip=False)
+    layers: list[alt.Chart] = [drawn.add_params(chosen), caught, catching.encode(tooltip=tips).add_params(near)]
+    data: dict[str, Columns] = {"lines": lines}
+    if marks:
+        labels = _merged(marks, lines["x"], figure.log_x)
+        data["marks"] = {"x": list(marks.values()), "name": [labels.get(name, "") for name in marks]}
+        upright = alt.Chart(alt.NamedData("marks"))
+        layers.append(upright.mark_rule(stroke="var(--soft)", strokeDash=[3, 3]).encode(x="x:Q"))
+        above = upright.mark_text(baseline="bottom", fill="var(--soft)", limit=160)
+        layers.append(above.encode(x="x:Q", y=alt.value(-4), text="name:N"))
+    note = (
+        f"{wording.count(missing, 'point')} not drawn: not finite, or not above 0 on a logarithmic axis." if missing else ""
+    )
+    return Chart(figure.title, spec(layers, figure.title), data, note, empty=not lines["x"])
+
+
+def histogram(figure: Histogram) -> Chart:
+    groups = {name: _finite(values) for name, values in figure.groups.items()}
+    pooled = np.concatenate([np.zeros(0), *groups.values()])
+    edges = thinning.edges(pooled) if len(pooled) else np.array([0.0, 1.0])
+    bars: dict[str, list[Any]] = {"low": [], "high": [], "share": [], "count": [], "group": []}
+    for name, values in groups.items():
+        counts, _ = np.histogram(values, edges)
+        filled = counts > 0
+        bars["low"] += thinning.rounded(edges[:-1][filled])
+        bars["high"] += thinning.rounded(edges[1:][filled])
+        bars["count"] += counts[filled].tolist()
+        bars["share"] += thinning.rounded(counts[filled] / max(1, len(values)))
+        bars["group"] += [name] * int(filled.sum())
+    names = list(groups)
+    # Groups of different sizes are compared by share; one alone is counted.
+    height, what = ("share", "share of group") if len(names) > 1 else ("count", "count")
+    chosen = alt.selection_point(name="chosen", fields=["group"], bind="legend")
+    drawn = alt.Chart(alt.NamedData("bars")).mark_bar(binSpacing=1, tooltip=True)
+    encoded = drawn.encode(
+        x=alt.X("low:Q", bin="binned", title=figure.x),
+        x2="high",
+        y=alt.Y(f"{height}:Q", stack=None, title=what),
+        color=colour(names, "group"),
+        opacity=alt.when(chosen).then(alt.value(0.6 if len(names) > 1 else 0.9)).otherwise(alt.value(0.08)),
+        tooltip=[
+            alt.Tooltip("group:N", title="group"), tip("low", "from"), tip("high", "to"),
+            alt.Tooltip("count:Q", title="count", format=","), tip("share", "share of group"),
+        ],
+    )  # fmt: skip
+    missing = sum(np.size(values) for values in figure.groups.values()) - len(pooled)
+    note = f"{wording.count(missing, 'value')} not drawn: not finite." if missing else ""
+    return Chart(figure.title, spec([encoded.add_params(chosen)], figure.title), {"bars": bars}, note, empty=not bars["low"])
+
+
+def heat_map(figure: HeatMap) -> Chart:
+    values, rows, columns = thinning.blocks(np.asarray(figure.values, dtype=float))
+    row_names = _labels(np.asarray(figure.rows)[rows])
+    column_names = _labels(np.asarray(figure.columns)[columns])
+    cells: Columns = {
+        "x": column_names * len(row_names),
+        "y": [name for name in row_names for _ in column_names],
+        "value": thinning.rounded(values.ravel()),
+    }
+    numeric = np.asarray(figure.rows).dtype.kind in "iuf"
+    upward = numeric and len(rows) > 1 and figure.rows[0] < figure.rows[-1]
+    drawn = alt.Chart(alt.NamedData("cells")).mark_rect(tooltip=True, aria=False)
+    encoded = drawn.encode(
+        x=alt.X("x:O", title=figure.x, sort=column_names, axis=_few(column_names)),
+        # Numbers grow upwards as on any other axis; names are read downwards.
+        y=alt.Y("y:O", title=figure.y, sort=row_names[::-1] if upward else row_names, axis=_few(row_names)),
+        color=alt.Color("value:Q", title=figure.value, scale=alt.Scale(scheme="viridis")),
+        tooltip=[alt.Tooltip("x:O", title=figure.x), alt.Tooltip("y:O", title=figure.y), tip("value", figure.value)],
+    )
+    whole = np.shape(figure.values)
+    drawn_as = f"{wording.shape(whole)} values, drawn as the means of {wording.shape(values.shape)} blocks."
+    note = drawn_as if whole != values.shape else ""
+    return Chart(figure.title, spec([encoded], figure.title), {"cells": cells}, note, empty=not np.isfinite(values).any())
+
+
+DRAWN: Mapping[type, Callable[[Any], Chart]] = {Curve: curve, Histogram: histogram, HeatMap: heat_map}
+
+
+def _merged(marks: Mapping[str, float], xs: list[float], log: bool) -> dict[str, str]:
+    """One label for marks that stand so close that two would lie on each other: first of them -> all their names."""
+    places = {name: np.log(at) if log else at for name, at in marks.items()}
+    ends = [*(np.log(xs) if log else xs), *places.values()]
+    near = CLOSE * (max(ends) - min(ends))
+    labels: dict[str, str] = {}
+    first = last = ""
+    for name in sorted(places, key=lambda name: places[name]):
+        together = bool(first) and places[name] - places[last] <= near
+        first, last = first if together else name, name
+        labels[first] = f"{labels[first]}, {name}" if together else name
+    return labels
+
+
+def _finite(values: Array) -> Array:
+    flat: Array = np.asarray(values, dtype=float).ravel()
+    finite: Array = flat[np.isfinite(flat)]
+    return finite
+
+
+def _few(names: list[str]) -> alt.Axis:
+    """As many of the names as can be read."""
+    return alt.Axis(values=names[:: max(1, -(-len(names) // 12))], labelAngle=0, ticks=False, domain=False)
+
+
+def _labels(values: Array) -> list[str]:
+    """Short names for rows or columns, longer where short ones would be the same."""
+    for digits in (3, 6):
+        names = [wording.number(value, digits) if values.dtype.kind in "iuf" else str(value) for value in values]
+        if len(set(names)) == len(names):
+            return names
+    return [f"{name} ({place})" for place, name in enumerate(names, 1)]

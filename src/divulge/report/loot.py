@@ -1,0 +1,105 @@
+"""What was won, small enough to read: never the arrays themselves."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, fields, is_dataclass
+
+import numpy as np
+
+from divulge.contract import Access, Array, Hyperparameters, Membership, Poison, TrainingData, Weights
+from divulge.report import pictures, wording
+
+
+@dataclass(frozen=True)
+class Loot:
+    """A table of what was won, and pictures where its points are pictures."""
+
+    kind: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    gallery: pictures.Gallery | None = None
+    note: str = ""
+
+
+def describe(loot: Access) -> Loot:
+    if isinstance(loot, Hyperparameters):
+        return _hyperparameters(loot)
+    if isinstance(loot, Weights):
+        return _weights(loot)
+    if isinstance(loot, Membership):
+        return _membership(loot)
+    if isinstance(loot, TrainingData | Poison):
+        return _points(loot)
+    return _anything(loot)
+
+
+def _hyperparameters(loot: Hyperparameters) -> Loot:
+    rows = tuple(
+        (name, wording.precise(value), _interval(value, loot.intervals.get(name))) for name, value in loot.values.items()
+    )
+    return Loot(loot.kind, ("hyperparameter", "value", "interval"), rows)
+
+
+def _interval(value: float, interval: tuple[float, float] | None) -> str:
+    """From where to where; or, where the two would print alike, how far either way."""
+    if interval is None or abs(interval[1] - interval[0]) > 1e-4 * abs(value):
+        return wording.interval(interval, digits=6)
+    return f"± {wording.number((interval[1] - interval[0]) / 2, 2)}"
+
+
+def _weights(loot: Weights) -> Loot:
+    rows = tuple(
+        (str(number), wording.shape(W.shape), f"{W.size + b.size:,}") for number, (W, b) in enumerate(loot.layers, 1)
+    )
+    total = wording.count(sum(W.size + b.size for W, b in loot.layers), "parameter")
+    copied = "exact" if loot.exact else f"a copy that agrees on {wording.number(100 * loot.agreement)} % of check points"
+    return Loot(loot.kind, ("layer", "weights (units × inputs)", "parameters"), rows, note=f"{total}, {copied}.")
+
+
+def _membership(loot: Membership) -> Loot:
+    called = int(loot.decisions.sum())
+    rows = [
+        ("candidates", f"{len(loot.decisions):,}"),
+        ("called members", f"{called:,}"),
+        ("called non-members", f"{len(loot.decisions) - called:,}"),
+    ]
+    if len(loot.scores):
+        low, middle, high = (wording.number(value) for value in np.percentile(loot.scores, [0, 50, 100]))
+        rows.append(("scores: lowest, median, highest", f"{low}, {middle}, {high}"))
+    return Loot(loot.kind, ("membership", "number"), tuple(rows))
+
+
+def _points(loot: TrainingData | Poison) -> Loot:
+    rows = [("points", f"{len(loot.X):,}"), ("features", f"{loot.X.shape[1]:,}")]
+    if loot.shape is not None:
+        rows.append(("shape of one point", wording.shape(loot.shape)))
+    if loot.y is not None:
+        rows.append(("labels", _labels(loot.y)))
+    gallery = None
+    if loot.shape is not None and pictures.drawable(loot.shape):
+        gallery = pictures.points(loot.X, loot.shape, loot.y, "point won")
+    return Loot(loot.kind, ("what", "value"), tuple(rows), gallery)
+
+
+def _anything(loot: Access) -> Loot:
+    """A kind that a plug-in brought along: its fields, by shape where they are arrays."""
+    names: list[str] = [part.name for part in fields(loot)] if is_dataclass(loot) else []
+    held = {name: getattr(loot, name) for name in names}
+    rows = tuple(
+        (wording.kind(name), wording.value(value))
+        for name, value in held.items()
+        if value is not None and not callable(value)
+    )
+    return Loot(loot.kind, ("what", "value"), rows)
+
+
+def _labels(y: Array) -> str:
+    classes = Counter(y.tolist()) if y.ndim == 1 else Counter()
+    if not classes or len(classes) > 12:
+        return f"{wording.shape(y.shape)} numbers" if y.dtype.kind != "U" else f"{len(classes):,} names"
+    return ", ".join(f"{_class(name)}: {amount:,}" for name, amount in sorted(classes.items()))
+
+
+def _class(name: object) -> str:
+    return f"{name:g}" if isinstance(name, float) else str(name)

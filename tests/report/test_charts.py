@@ -1,0 +1,106 @@
+"""Figures become charts that show the same at a fraction of the size."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from divulge import report
+from divulge.contract import Curve, HeatMap, Histogram
+from divulge.report import charts, thinning
+
+
+def test_a_thinned_line_keeps_its_ends_and_its_extremes():
+    x, y = np.arange(50_000), np.random.default_rng(0).normal(size=50_000)
+    kept = thinning.thin(x, y, 1000)
+    assert len(kept) <= 1000
+    assert {0, 49_999, y.argmin(), y.argmax()} <= set(kept)
+
+
+def test_a_line_on_a_logarithmic_axis_keeps_detail_where_the_axis_is_wide():
+    x = np.arange(1, 100_001)
+    kept = x[thinning.thin(np.log(x), np.sin(x), 1000)]
+    assert (kept <= 100).sum() > 90
+
+
+def test_a_line_that_turns_back_is_thinned_all_the_same():
+    angle = np.linspace(0, 20, 30_000)
+    assert len(thinning.thin(np.cos(angle), np.sin(angle), 1000)) <= 1000
+
+
+def test_short_lines_are_left_alone():
+    assert thinning.thin(np.arange(5), np.arange(5)).tolist() == [0, 1, 2, 3, 4]
+
+
+def test_blocks_are_means_and_know_where_they_begin():
+    values = np.arange(24.0).reshape(4, 6)
+    values[2:, 4:] = np.nan
+    means, rows, columns = thinning.blocks(values, 3)
+    assert means.shape == (3, 3)
+    assert rows.tolist() == [0, 1, 2]
+    assert columns.tolist() == [0, 2, 4]
+    assert means[0].tolist() == [0.5, 2.5, 4.5]
+    assert np.isnan(means[2, 2])
+
+
+def test_rounding_keeps_what_varies():
+    assert thinning.rounded(np.array([1_000_000.01, 1_000_000.02, np.nan])) == [1_000_000.01, 1_000_000.02, None]
+    assert thinning.rounded(np.array([1 / 3, 1.0])) == [0.333333, 1.0]
+
+
+@pytest.mark.parametrize("values", [[2.0, 2.0], [1.0], [0.0, 1e300]])
+def test_bins_cover_every_value(values):
+    edges = thinning.edges(np.array(values))
+    assert edges[0] <= min(values)
+    assert edges[-1] >= max(values)
+    assert len(edges) <= thinning.BINS + 1
+
+
+def test_points_that_a_logarithmic_axis_cannot_show_are_counted():
+    drawn = charts.curve(Curve("", "x", "y", {"a": (np.array([0.0, 1, 2]), np.array([1.0, -1, np.nan]))}, True, True))
+    assert drawn.note.startswith("3 points not drawn")
+    assert drawn.data["lines"]["x"] == []
+
+
+def test_groups_of_a_histogram_are_compared_by_share():
+    drawn = charts.histogram(Histogram("", "x", {"few": np.zeros(10), "many": np.concatenate([np.zeros(50), np.ones(50)])}))
+    bars = drawn.data["bars"]
+    assert dict(zip(zip(bars["group"], bars["low"], strict=True), bars["share"], strict=True))[("few", 0.0)] == 1.0
+    assert sum(bars["count"]) == 110
+
+
+def test_a_large_heat_map_is_drawn_as_blocks_and_says_so():
+    drawn = charts.heat_map(HeatMap("", "x", "y", np.ones((300, 1000)), np.arange(1000), np.arange(300)))
+    assert len(drawn.data["cells"]["value"]) == 10_000
+    assert drawn.note == "300 × 1,000 values, drawn as the means of 100 × 100 blocks."
+
+
+def test_columns_with_like_names_stay_apart():
+    drawn = charts.heat_map(HeatMap("", "x", "y", np.ones((1, 3)), np.array([1.0, 1.0, 1.0]), np.array(["a"])))
+    assert len(set(drawn.data["cells"]["x"])) == 3
+
+
+@pytest.mark.parametrize(
+    "figure",
+    [
+        Curve("", "x", "y", {"a": (np.zeros(0), np.zeros(0))}, log_y=True),
+        Histogram("", "x", {"a": np.array([np.nan])}),
+        HeatMap("", "x", "y", np.full((1, 2), np.nan), np.arange(2), np.arange(1)),
+        HeatMap("", "x", "y", np.zeros((0, 0)), np.zeros(0), np.zeros(0)),
+    ],
+)
+def test_where_there_is_nothing_to_draw_the_page_says_so(record, figure):
+    page = report.render(replace(record, findings=(replace(record.findings[0], figures=(figure,)),)))
+    assert "There is nothing to draw." in page
+    assert "<script" not in page
+
+
+def test_a_chart_carries_no_address_and_cannot_end_its_element(record):
+    for finding in record.findings:
+        for figure in finding.figures:
+            if type(figure) in charts.DRAWN:
+                text = charts.DRAWN[type(figure)](figure).json
+                assert "http" not in text
+                assert "<" not in text
+                assert json.loads(text)["spec"]["width"] == "container"
