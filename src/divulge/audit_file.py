@@ -1,0 +1,163 @@
+"""AUDIT.toml: what is held, what is true, which attacks, how long. Every key is checked before anything runs."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from divulge.contract import Access, Budget, Candidates, Hyperparameters, TrainingData
+from divulge.errors import BadInput, refuse_unknown
+
+KEYS = ("title", "out", "seed", "workers", "attacks", "allow_pickle", "budget", "held", "truth", "options")
+SOURCES = ("file", "url", "dataset")
+
+
+@dataclass(frozen=True, eq=False)
+class AuditFile:
+    """An audit as its file describes it."""
+
+    title: str
+    out: Path
+    seed: int
+    workers: int | None
+    attacks: tuple[str, ...] | None
+    budget: Budget
+    held: Mapping[str, Access]
+    sources: Mapping[str, str]
+    truth: Mapping[str, Access | Mapping[str, Access]]
+    options: Mapping[str, Mapping[str, Any]]
+
+
+def read(path: Path, *, allow_pickle: bool = False) -> AuditFile:
+    """Read an audit file and everything it refers to; paths in it are relative to it."""
+    document = _document(path)
+    refuse_unknown(document, KEYS, str(path))
+    allow_pickle = allow_pickle or _value(document, "allow_pickle", bool, False, path)
+    out = path.parent / _value(document, "out", str, f"runs/{path.stem}", path)
+    opener = _Opener(path.parent, out / "ledger.sqlite", allow_pickle)
+    sections = _value(document, "held", dict, {}, path)
+    if not sections:
+        raise BadInput(f"{path}: expected at least one [held.NAME] section, got none; say what an attacker holds")
+    budget = _value(document, "budget", dict, {}, path)
+    refuse_unknown(budget, ("seconds", "queries"), f"{path} [budget]")
+    attacks = document.get("attacks")
+    if attacks is not None and not (isinstance(attacks, list) and all(isinstance(name, str) for name in attacks)):
+        raise BadInput(f"{path}: expected a list of names for 'attacks', got {attacks!r}; or leave it out to run all")
+    held = {name: opener.open(section, f"[held.{name}]") for name, section in sections.items()}
+    return AuditFile(
+        title=_value(document, "title", str, path.stem, path),
+        out=out,
+        seed=_value(document, "seed", int, 0, path),
+        workers=_value(document, "workers", int, None, path),
+        attacks=None if attacks is None else tuple(attacks),
+        budget=Budget(_value(budget, "seconds", float, None, path), _value(budget, "queries", int, None, path)),
+        held=held,
+        sources={name: str(next(section[key] for key in SOURCES if key in section)) for name, section in sections.items()},
+        truth=_truth(_value(document, "truth", dict, {}, path), set(held), opener),
+        options=_value(document, "options", dict, {}, path),
+    )
+
+
+def open_source(kind: str, source: str, *, allow_pickle: bool = False) -> Access:
+    """What a command line names: `FILE`, or `FILE#option=value&option=value` with the options of a [held] section."""
+    name, _, text = source.partition("#")
+    options = {}
+    for part in filter(None, text.split("&")):
+        key, equals, value = part.partition("=")
+        if not equals:
+            raise BadInput(f"expected option=value after '#' in {source!r}, got {part!r}; write FILE#option=value")
+        try:
+            options[key] = tomllib.loads(f"value = {value}")["value"]
+        except tomllib.TOMLDecodeError:
+            options[key] = value
+    key = "url" if "://" in name else "file"
+    return _Opener(Path(), Path("ledger.sqlite"), allow_pickle).open({key: name, **options}, source, kind)
+
+
+@dataclass(frozen=True)
+class _Opener:
+    """Turns a section of the file into something held."""
+
+    home: Path
+    ledger: Path
+    allow_pickle: bool
+
+    def open(self, section: Any, where: str, kind: str | None = None) -> Access:
+        if not isinstance(section, dict):
+            raise BadInput(f"{where}: expected a section with a kind and a file, got {section!r}; write it as [section]")
+        section = dict(section)
+        kind = kind or section.pop("kind", None)
+        if not isinstance(kind, str):
+            raise BadInput(f'{where}: expected kind = "...", got none; use one of: {", ".join(sorted(Access.kinds))}')
+        refuse_unknown([kind], Access.kinds, f"{where} kind")
+        given = [key for key in SOURCES if key in section]
+        if len(given) != 1:
+            raise BadInput(
+                f"{where}: expected one of file, url, dataset, got {' and '.join(given) or 'none'}; give exactly one"
+            )
+        source = section.pop(given[0])
+        if not isinstance(source, str):
+            raise BadInput(f"{where}: expected text for {given[0]!r}, got {source!r}; put it in quotation marks")
+        try:
+            return getattr(self, f"_{given[0]}")(kind, source, section)  # type: ignore[no-any-return]
+        except BadInput as error:
+            raise BadInput(f"{where}: {error}") from None
+
+    def _file(self, kind: str, source: str, options: Mapping[str, Any]) -> Access:
+        from divulge.targets import files
+
+        return files.read(kind, self.home / source, options, allow_pickle=self.allow_pickle)
+
+    def _url(self, kind: str, source: str, options: Mapping[str, Any]) -> Access:
+        from divulge.targets import remote
+
+        return remote.connect(kind, source, options, ledger=self.ledger)
+
+    def _dataset(self, kind: str, source: str, options: Mapping[str, Any]) -> Access:
+        from divulge import datasets
+
+        makers: dict[str, type[TrainingData] | type[Candidates]] = {"training_data": TrainingData, "candidates": Candidates}
+        if kind not in makers:
+            raise BadInput(f"a dataset can be training_data or candidates, not {kind}; give a file instead")
+        loaded = datasets.load(source, **options)
+        return makers[kind](loaded.X, loaded.y, shape=loaded.shape)
+
+
+def _truth(section: Mapping[str, Any], names: set[str], opener: _Opener) -> dict[str, Access | Mapping[str, Access]]:
+    """`[truth.KIND]` holds for everything, `[truth.NAME.KIND]` for what goes back to one thing held."""
+    truth: dict[str, Access | Mapping[str, Access]] = {}
+    for key, value in section.items():
+        if key in Access.kinds and key not in names:
+            truth[key] = _true(key, value, f"[truth.{key}]", opener)
+        else:
+            refuse_unknown([key], names | set(Access.kinds), "[truth]")
+            refuse_unknown(value, Access.kinds, f"[truth.{key}]")
+            truth[key] = {kind: _true(kind, part, f"[truth.{key}.{kind}]", opener) for kind, part in value.items()}
+    return truth
+
+
+def _true(kind: str, section: Any, where: str, opener: _Opener) -> Access:
+    plain = isinstance(section, dict) and section and not any(key in section for key in SOURCES)
+    if kind == "hyperparameters" and plain:
+        return Hyperparameters(section)
+    return opener.open(section, where, kind)
+
+
+def _document(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise BadInput(f"expected an audit file at {path}, found none; docs/audit-file.md shows how to write one") from None
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise BadInput(f"cannot read {path}: {error}; correct the file: docs/audit-file.md shows its form") from None
+
+
+def _value(section: Mapping[str, Any], key: str, kind: type, default: Any, path: Path) -> Any:
+    value = section.get(key, default)
+    right = isinstance(value, int | float) if kind is float else isinstance(value, kind)
+    if (value is not default and not right) or (kind in (int, float) and isinstance(value, bool)):
+        raise BadInput(f"{path}: expected {kind.__name__} for {key!r}, got {value!r}; correct its value")
+    return value

@@ -1,0 +1,181 @@
+"""An audit: everything that can be won from what is held, kept in a run folder, drawn as a report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from divulge import graph, registry
+from divulge.contract import Access, Attack, Budget, Finding, Holding, Record, Truth, Verdict
+from divulge.errors import BadInput, refuse_unknown
+from divulge.graph import Held, Step
+from divulge.runner import Observer, Runner, locked, versions
+from divulge.storage import fingerprint, load, save
+
+FINDINGS = "findings.json"
+
+Known = Mapping[str, Access | Mapping[str, Access]]
+
+
+@dataclass(frozen=True, eq=False)
+class Audit:
+    """What an audit leaves in hand."""
+
+    record: Record
+    folder: Path | None
+
+    @property
+    def findings(self) -> tuple[Finding[Any], ...]:
+        return self.record.findings
+
+    @property
+    def leaks(self) -> tuple[Finding[Any], ...]:
+        return tuple(finding for finding in self.findings if finding.verdict is Verdict.LEAK)
+
+    @property
+    def report(self) -> Path | None:
+        return self.folder / "report.html" if self.folder else None
+
+
+def audit(
+    held: Iterable[Access] | Mapping[str, Access],
+    truth: Known | None = None,
+    *,
+    out: Path | str | None = None,
+    title: str = "",
+    attacks: Iterable[str] | None = None,
+    options: Mapping[str, Mapping[str, Any]] | None = None,
+    seed: int = 0,
+    budget: Budget | None = None,
+    workers: int | None = None,
+    sources: Mapping[str, str] | None = None,
+    observer: Observer | None = None,
+) -> Audit:
+    """Run every attack that what is held allows, then every attack that its loot allows, and so on.
+
+    `held` may name its things: `{"model": Fitted(ridge), "data": TrainingData(X, y)}`. `truth` gives what the auditor
+    knows by kind, `{"hyperparameters": ...}`, or by the name of the thing it is about, `{"model": {...}}`.
+    With `out`, the run folder there resumes what an earlier audit of the same things finished, and holds the report.
+    """
+    if seed < 0 or (workers is not None and workers < 1):
+        raise BadInput(
+            f"expected a seed from 0 and at least one worker, got seed {seed} and {workers} workers; correct them"
+        )
+    things = graph.hold(held, sources or {})
+    chosen = choose(attacks, options or {})
+    known = _Known(truth or {}, {thing.name for thing in things})
+    folder = Path(out) if out is not None else None
+    runner = Runner(folder, seed=seed, budget=budget, workers=workers, observer=observer)
+    pursuit = _Pursuit(title or "Audit", things, chosen, known, runner)
+    if folder is None:
+        return Audit(pursuit.go(), None)
+    with locked(folder):
+        record = pursuit.go()
+    draw(folder, record)
+    return Audit(record, folder)
+
+
+def choose(names: Iterable[str] | None, options: Mapping[str, Mapping[str, Any]]) -> list[Attack[Any, Any]]:
+    """Attacks by name (all of them when none is named), each with its options."""
+    available = registry.attacks()
+    names = list(available) if names is None else list(names)
+    refuse_unknown(names, available, "attacks")
+    refuse_unknown(options, names, "options")
+    return [available[name](**options.get(name, {})) for name in names]
+
+
+def plan(
+    held: Iterable[Access] | Mapping[str, Access], attacks: Iterable[str] | None = None,
+    options: Mapping[str, Mapping[str, Any]] | None = None,
+) -> list[Step]:  # fmt: skip
+    """What an audit would run, if every attack won."""
+    return graph.plan(graph.hold(held), choose(attacks, options or {}))
+
+
+def reopen(folder: Path) -> Record:
+    """The record of an earlier audit."""
+    if not folder.is_dir():
+        raise BadInput(f"expected a run folder at {folder}, found none; give the folder an audit wrote")
+    record = load(folder / FINDINGS)
+    if not isinstance(record, Record):
+        raise BadInput(f"{folder / FINDINGS} is not the record of an audit; give the folder an audit wrote")
+    return record
+
+
+def draw(folder: Path, record: Record | None = None) -> Path:
+    """Write the report of a run folder (again)."""
+    from divulge import report
+
+    return report.write(record or reopen(folder), folder)
+
+
+class _Pursuit:
+    """One pass over the graph, with the record brought up to date after every finding."""
+
+    def __init__(
+        self, title: str, things: list[Held], attacks: list[Attack[Any, Any]], known: _Known, runner: Runner
+    ) -> None:
+        self.title, self.things, self.attacks, self.known, self.runner = title, things, attacks, known, runner
+        self.holdings = [_holding(thing) for thing in things]
+        self.findings: list[Finding[Any]] = []
+
+    def go(self) -> Record:
+        if not self.things:
+            raise BadInput("expected at least one thing that an attacker holds, got none; add a [held.NAME] section")
+        everything = graph.pursue(self.things, self.attacks, self._execute)
+        started = {finding.provenance.attack for finding in self.findings}
+        unmet = graph.unmet(everything, self.attacks, started)
+        complete = not any(finding.partial for finding in self.findings)
+        return self._record(unmet=unmet, complete=complete)
+
+    def _execute(self, step: Step) -> Held | None:
+        finding = self.runner.execute(step, self.known.about(step.roots))
+        self.findings.append(finding)
+        won = None
+        if finding.loot is not None:  # not the verdict: scoring may have changed it, and the attacker cannot know
+            won = Held(
+                step.wins,
+                step.attack.yields,
+                finding.loot,
+                fingerprint(finding.loot),
+                step.attack.name,
+                step.roots,
+                step.path,
+            )
+            self.holdings.append(_holding(won))
+        self._record(complete=False)
+        return won
+
+    def _record(self, **rest: Any) -> Record:
+        record = Record(
+            self.title, tuple(self.holdings), tuple(self.findings), broken=registry.broken(),
+            seed=self.runner.seed, versions=versions(), **rest,
+        )  # fmt: skip
+        if self.runner.folder:
+            save(record, self.runner.folder / FINDINGS, prune=True)
+        return record
+
+
+class _Known:
+    """The auditor's knowledge, sorted by what it is about."""
+
+    def __init__(self, truth: Known, names: set[str]) -> None:
+        kinds = {key: value for key, value in truth.items() if isinstance(value, Access)}
+        self.everywhere = kinds
+        self.about_one = {key: cast(Mapping[str, Access], value) for key, value in truth.items() if key not in kinds}
+        refuse_unknown(self.about_one, names | set(Access.kinds), "truth")
+        for known in ({}, *self.about_one.values()):
+            Truth({**self.everywhere, **known})  # refuses what is of the wrong kind before anything has run
+
+    def about(self, roots: Iterable[str]) -> Truth:
+        known = dict(self.everywhere)
+        for root in roots:
+            known.update(self.about_one.get(root, {}))
+        return Truth(known)
+
+
+def _holding(thing: Held) -> Holding:
+    won_by = thing.path[-1] if thing.path else ""
+    return Holding(thing.name, thing.kind.kind, thing.source, thing.fingerprint, won_by)

@@ -1,0 +1,304 @@
+"""The command line. Flags of attacks are made from their fields; nobody writes them by hand."""
+
+from __future__ import annotations
+
+import csv
+import inspect
+import io
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import App, CycloptsError, Parameter
+
+from divulge import __version__
+from divulge.errors import BadInput
+
+if TYPE_CHECKING:
+    from divulge.auditing import Audit
+    from divulge.contract import Access, Attack
+
+DONE, LEAK, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+
+app = App(
+    name="divulge",
+    version=__version__,
+    help="What does a machine-learning model give away? Audit your own.",
+    default_parameter=Parameter(negative=()),
+    suppress_keyboard_interrupt=False,
+)
+attack_app = App(name="attack", help="Run one attack; its flags are its options.")
+app.command(attack_app)
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Output:
+    """Flags that every command which runs attacks shares."""
+
+    json: bool = False
+    "Print the findings as JSON, and nothing else."
+    fail_on_leak: bool = False
+    "Exit with code 1 when a leak was found."
+
+
+@app.command
+def demo(*, out: Path = Path("runs/demo"), seed: int = 0, output: Output | None = None) -> int:
+    """Audit models trained on embedded data, and write a report.
+
+    Parameters
+    ----------
+    out
+        The run folder.
+    seed
+        Another seed trains other models.
+    """
+    from divulge import demo as demonstration, terminal
+
+    output = output or Output()
+    with terminal.watching(quiet=output.json) as observer:
+        audit = demonstration.run(out, seed, observer)
+    return _concluded(audit, output)
+
+
+@app.command(name="audit")
+def audit_command(
+    file: Path,
+    /,
+    *,
+    plan: bool = False,
+    out: Path | None = None,
+    seed: int | None = None,
+    workers: int | None = None,
+    allow_pickle: bool = False,
+    output: Output | None = None,
+) -> int:
+    """Audit what an AUDIT.toml file describes; run again, it goes on where it stopped.
+
+    Parameters
+    ----------
+    file
+        The audit file; docs/audit-file.md shows its form.
+    plan
+        Print what would run, and run nothing.
+    out
+        The run folder, instead of the file's.
+    seed
+        The seed, instead of the file's.
+    workers
+        Processes to use, instead of the file's; all cores by default.
+    allow_pickle
+        Open pickle and joblib files, which can run any code they like.
+    """
+    from divulge import audit_file, auditing, terminal
+
+    output = output or Output()
+    described = audit_file.read(file, allow_pickle=allow_pickle)
+    if plan:
+        terminal.show_plan(auditing.plan(described.held, described.attacks, described.options))
+        return DONE
+    with terminal.watching(quiet=output.json) as observer:
+        audit = auditing.audit(
+            described.held,
+            described.truth,
+            out=out or described.out,
+            title=described.title,
+            attacks=described.attacks,
+            options=described.options,
+            seed=described.seed if seed is None else seed,
+            budget=described.budget,
+            workers=described.workers if workers is None else workers,
+            sources=described.sources,
+            observer=observer,
+        )
+    return _concluded(audit, output)
+
+
+@app.command
+def attacks(*, json: bool = False) -> int:
+    """List the attacks: what each needs, what it yields, its paper.
+
+    Parameters
+    ----------
+    json
+        Print JSON, and nothing else.
+    """
+    from divulge import registry, terminal
+
+    terminal.show_attacks(registry.attacks(), registry.broken(), as_json=json)
+    return DONE
+
+
+@app.command
+def reproduce(
+    name: str | None = None,
+    /,
+    *,
+    all: bool = False,
+    scale: Literal["quick", "paper"] = "quick",
+    seed: int = 0,
+    out: Path = Path("runs/reproduce"),
+    workers: int | None = None,
+    json: bool = False,
+) -> int:
+    """Reproduce a paper's claim: published, ours, verdict.
+
+    Parameters
+    ----------
+    name
+        The experiment; without one, they are listed.
+    all
+        Run every experiment.
+    scale
+        quick takes seconds; paper is the size the paper reports.
+    seed
+        Another seed draws other victims.
+    out
+        Where finished cells are kept and the table is written as CSV.
+    workers
+        Processes to use; all cores by default.
+    json
+        Print the table as JSON, and nothing else.
+    """
+    from divulge import experiments, storage, terminal
+
+    if name is None and not all:
+        terminal.show_experiments([experiments.read(known, scale) for known in experiments.names()], as_json=json)
+        return DONE
+    outcomes = []
+    for chosen in experiments.names() if name is None else [name]:
+        experiment = experiments.read(chosen, scale)
+        with terminal.watching(quiet=json or not terminal.out.is_terminal) as observer:
+            outcomes.append(experiments.run(experiment, seed=seed, out=out / chosen, workers=workers, observer=observer))
+        storage.write(out / f"{chosen}.csv", _table(outcomes[-1]).encode())
+    terminal.show_outcomes(outcomes, as_json=json)
+    if not json:
+        terminal.out.print(f"cells: {out}/*.csv", markup=False)
+    return DONE
+
+
+@app.command
+def report(run: Path, /) -> int:
+    """Draw the report of a run folder again, without running anything.
+
+    Parameters
+    ----------
+    run
+        The folder an audit wrote.
+    """
+    from divulge import auditing, terminal
+
+    terminal.out.print(f"report: {auditing.draw(run)}", markup=False)
+    return DONE
+
+
+def main(tokens: Sequence[str] | None = None) -> int:
+    """Run a command; every expected mistake ends with one sentence and exit code 2."""
+    tokens = sys.argv[1:] if tokens is None else tokens
+    try:
+        if tokens[:1] == ["attack"]:
+            _add_attacks()  # only now: it imports every attack
+        code = app(tokens, exit_on_error=False, print_error=True, result_action="return_value")
+        return code if isinstance(code, int) else DONE
+    except CycloptsError:
+        return BAD_INPUT
+    except BadInput as error:
+        sys.stderr.write(f"error: {error}\n")
+        return BAD_INPUT
+    except KeyboardInterrupt:
+        sys.stderr.write("stopped; what is finished is kept: run the same command again to go on\n")
+        return INTERRUPTED
+    except BrokenPipeError:
+        return DONE
+
+
+def _add_attacks() -> None:
+    from divulge import registry
+
+    for name, attack in registry.attacks().items():
+        if name not in attack_app:
+            attack_app.command(_attack_command(name, attack), name=name)
+
+
+def _attack_command(name: str, attack: type[Attack[Any, Any]]) -> Callable[..., int]:
+    """A command whose flags are the attack's options, a file for each thing it needs, and what all commands share."""
+    needs = [need.kind for need in attack.needs]
+
+    def command(**flags: Any) -> int:
+        from divulge import auditing, terminal
+
+        given = {key: default for key, (_, default) in parameters.items()} | flags
+        output = given["output"] or Output()
+        held = {kind: _opened(kind, given[kind], given["allow_pickle"]) for kind in needs}
+        truth = {}
+        if given["truth"]:
+            truth[attack.yields.kind] = _opened(attack.yields.kind, given["truth"], given["allow_pickle"])
+        with terminal.watching(quiet=output.json) as observer:
+            audit = auditing.audit(
+                held,
+                truth,
+                out=given["out"] or Path("runs") / name,
+                title=f"{name} on {given[needs[0]]}",
+                attacks=[name],
+                options={name: (given["options"] or attack()).options()},
+                seed=given["seed"],
+                sources={kind: given[kind] for kind in needs},
+                observer=observer,
+            )
+        return _concluded(audit, output)
+
+    kind_help = "FILE, or FILE#option=value&option=value as in an audit file"
+    parameters = {
+        **{kind: (Annotated[str, Parameter(help=f"The {kind.replace('_', ' ')}: {kind_help}.")], ...) for kind in needs},
+        "options": (Annotated[attack | None, Parameter(name="*", group="Options")], None),
+        "truth": (
+            Annotated[str | None, Parameter(help=f"The true {attack.yields.kind}, to score against: {kind_help}.")],
+            None,
+        ),
+        "out": (Annotated[Path | None, Parameter(help=f"The run folder; runs/{name} by default.")], None),
+        "seed": (Annotated[int, Parameter(help="Same seed, same finding.")], 0),
+        "allow_pickle": (Annotated[bool, Parameter(help="Open pickle and joblib files, which can run any code.")], False),
+        "output": (Output | None, None),
+    }
+    command.__doc__ = f"{(attack.__doc__ or name).strip()}\n\n{attack.paper}"
+    command.__annotations__ = {key: kind for key, (kind, _) in parameters.items()} | {"return": int}
+    command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [
+            inspect.Parameter(
+                key,
+                inspect.Parameter.KEYWORD_ONLY,
+                annotation=kind,
+                default=inspect.Parameter.empty if default is ... else default,
+            )
+            for key, (kind, default) in parameters.items()
+        ]
+    )
+    return command
+
+
+def _opened(kind: str, source: str, allow_pickle: bool) -> Access:
+    from divulge.audit_file import open_source
+
+    return open_source(kind, source, allow_pickle=allow_pickle)
+
+
+def _concluded(audit: Audit, output: Output) -> int:
+    from divulge import terminal
+
+    terminal.conclude(audit, as_json=output.json)
+    return LEAK if output.fail_on_leak and audit.leaks else DONE
+
+
+def _table(outcome: Any) -> str:
+    buffer = io.StringIO()
+    writer = csv.writer(buffer)
+    writer.writerow([*outcome.experiment.vary, "verdict", outcome.experiment.score, "null"])
+    for cell in outcome.cells:
+        writer.writerow([*cell.settings.values(), cell.finding.verdict.value, cell.value, cell.null])
+    return buffer.getvalue()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,44 @@
+"""The demonstration: real learners on data that comes with the package, audited as an owner would."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from divulge import datasets
+from divulge.auditing import Audit, audit
+from divulge.contract import Access, Fitted, Hyperparameters, TrainingData
+from divulge.runner import Observer
+from divulge.victims import classical
+
+LEARNERS: dict[str, dict[str, Any]] = {
+    "ridge": {},
+    "lasso": {"tol": 1e-10, "max_iter": 100_000},
+    "elastic_net": {"tol": 1e-10, "max_iter": 100_000},
+    "kernel_ridge": {"kernel": "rbf", "gamma": 0.005},
+}
+
+
+def run(out: Path, seed: int, observer: Observer | None = None) -> Audit:
+    """Train four learners with secret penalties on the diabetes table, and one more on other patients; steal from all."""
+    rng = np.random.default_rng(seed)
+    table = datasets.load("diabetes", standardised=True)
+    here, elsewhere = np.split(rng.permutation(len(table.X)), [300])
+    data = TrainingData(table.X[here], table.y[here])
+    held: dict[str, Access] = {}
+    truth: dict[str, dict[str, Access]] = {}
+    for learner, settings in LEARNERS.items():
+        secrets = {"alpha": float(10 ** rng.uniform(-2, 0.5))}
+        if learner == "elastic_net":
+            secrets["l1_ratio"] = float(rng.uniform(0.2, 0.8))
+        name = learner.replace("_", " ")
+        estimator = classical.train(learner, table.X[here], table.y[here], **settings, **secrets)
+        held[name], truth[name] = Fitted(estimator), {"hyperparameters": Hyperparameters.of(estimator)}
+    stranger = classical.train("ridge", table.X[elsewhere], table.y[elsewhere], alpha=1.0)
+    held["ridge of other patients"] = Fitted(stranger)
+    truth["ridge of other patients"] = {"hyperparameters": Hyperparameters.of(stranger)}
+    held["data"] = data
+    sources = dict.fromkeys(held, "trained by this demonstration") | {"data": table.source}
+    return audit(held, truth, out=out, title="Demonstration", seed=seed, sources=sources, observer=observer)

@@ -1,0 +1,130 @@
+"""Forward chaining: from what is held to everything that can be won."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any
+
+from divulge.contract import Access, Attack
+from divulge.errors import BadInput
+from divulge.storage import fingerprint
+
+
+@dataclass(frozen=True, eq=False)
+class Held:
+    """A thing in hand and how it was come by."""
+
+    name: str
+    kind: type[Access]
+    access: Access | None
+    "None in a plan, where nothing has been won yet."
+    fingerprint: str
+    source: str
+    roots: tuple[str, ...]
+    "Names of what was held from the start that this goes back to."
+    path: tuple[str, ...] = ()
+    "Attacks on the way here: none is applied to its own loot, so every chain ends."
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """One attack on one choice of inputs."""
+
+    attack: Attack[Any, Any]
+    inputs: tuple[Held, ...]
+    choices: int
+    "How many choices of inputs this attack had: with more than one, a pair that does not fit is no mistake."
+    wins: str = ""
+    "The name the loot will have, known when the step is taken."
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        return (self.attack.name, *(held.fingerprint for held in self.inputs))
+
+    @property
+    def roots(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(root for held in self.inputs for root in held.roots))
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        return (*(name for held in self.inputs for name in held.path), self.attack.name)
+
+
+def hold(held: Iterable[Access] | Mapping[str, Access], sources: Mapping[str, str] | None = None) -> list[Held]:
+    """Name what is held from the start: by the names given, or by its kind."""
+    if not isinstance(held, Mapping):
+        counts: Counter[str] = Counter()
+        named = {}
+        for access in held:
+            if not isinstance(access, Access):
+                raise BadInput(f"expected things such as Fitted(...) or TrainingData(...), got {type(access).__name__}")
+            kind = access.kind.replace("_", " ")
+            counts[kind] += 1
+            named[kind if counts[kind] == 1 else f"{kind} {counts[kind]}"] = access
+        held = named
+    return [
+        Held(name, type(access), access, fingerprint(access), (sources or {}).get(name, "in memory"), (name,))
+        for name, access in held.items()
+    ]
+
+
+def pursue(
+    held: Sequence[Held], attacks: Sequence[Attack[Any, Any]], execute: Callable[[Step], Held | None]
+) -> tuple[Held, ...]:
+    """Run every attack whose needs are met, once for each distinct input, until nothing new is won."""
+    everything = list(held)
+    done: set[tuple[str, ...]] = set()
+    while waiting := [step for step in _steps(everything, attacks) if step.key not in done]:
+        for step in waiting:
+            if step.key in done:
+                continue
+            done.add(step.key)
+            won = execute(replace(step, wins=_name(step, {thing.name for thing in everything})))
+            if won is not None:
+                everything.append(won)
+    return tuple(everything)
+
+
+def plan(held: Sequence[Held], attacks: Sequence[Attack[Any, Any]]) -> list[Step]:
+    """The steps an audit would take if every attack won."""
+    steps: list[Step] = []
+
+    def pretend(step: Step) -> Held:
+        steps.append(step)
+        return Held(step.wins, step.attack.yields, None, repr(step.key), step.attack.name, step.roots, step.path)
+
+    pursue(held, attacks, pretend)
+    return steps
+
+
+def unmet(held: Iterable[Held], attacks: Iterable[Attack[Any, Any]], started: set[str]) -> dict[str, str]:
+    """Attacks that never started -> what they need that nobody holds."""
+    kinds = [thing.kind for thing in held]
+    reasons = {}
+    for attack in attacks:
+        if attack.name not in started:
+            missing = [need.kind for need in attack.needs if not any(issubclass(kind, need) for kind in kinds)]
+            reasons[attack.name] = f"needs {' and '.join(missing)}, which is not held"
+    return reasons
+
+
+def _steps(held: Sequence[Held], attacks: Sequence[Attack[Any, Any]]) -> Iterator[Step]:
+    for attack in sorted(attacks, key=lambda attack: attack.name):
+        fitting = [
+            [thing for thing in held if issubclass(thing.kind, need) and attack.name not in thing.path]
+            for need in attack.needs
+        ]
+        choices = list(product(*fitting))
+        for inputs in choices:
+            yield Step(attack, inputs, len(choices))
+
+
+def _name(step: Step, taken: set[str]) -> str:
+    """`weights of api`; a second loot of that name says which attack won it, a third from what."""
+    plain = f"{step.attack.yields.kind.replace('_', ' ')} of {step.roots[0]}"
+    by = f"{plain} by {step.attack.name}"
+    whole = f"{by} from {' and '.join(thing.name for thing in step.inputs)}"
+    return next(name for name in (plain, by, whole) if name not in taken)

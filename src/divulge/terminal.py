@@ -1,0 +1,223 @@
+"""What a person, or a machine, reads while an audit runs and when it is done."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from divulge.auditing import Audit
+    from divulge.contract import Attack, Finding
+    from divulge.experiments import Experiment, Outcome
+    from divulge.graph import Step
+    from divulge.runner import Observer
+
+QUIET_SECONDS = 10.0  # how often a log gets a line of progress
+STYLES = {"leak": "bold red", "none found": "green", "not applicable": "yellow", "failed": "magenta"}
+
+out = Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+errors = Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+def target(step: Step) -> str:
+    return ", ".join(held.name for held in step.inputs)
+
+
+def line(step: Step, finding: Finding[Any], kept: bool) -> str:
+    verdict = f"[{STYLES[finding.verdict.value]}]{finding.verdict.value:>14}[/]"
+    again = " (kept from an earlier run)" if kept else ""
+    return f"{verdict}  {escape(step.attack.name)} on {escape(target(step))}{again}: {escape(finding.summary)}"
+
+
+class Lines:
+    """Plain lines for a log or a pipe."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self.last = time.monotonic()
+
+    def starts(self, step: Step) -> None:
+        self.last = time.monotonic()
+
+    def progress(self, done: int, total: int) -> None:
+        if time.monotonic() - self.last >= QUIET_SECONDS:
+            self.last = time.monotonic()
+            self.console.print(f"                {done} of {total}")
+
+    def log(self, sentence: str) -> None:
+        self.console.print(sentence, markup=False)
+
+    def ends(self, step: Step, finding: Finding[Any], kept: bool) -> None:
+        self.console.print(line(step, finding, kept))
+
+
+class Bars(Lines):
+    """A live bar with the time left, and a line for each finding."""
+
+    def __init__(self, progress: Progress) -> None:
+        super().__init__(progress.console)
+        self.bar = progress
+        self.task = progress.add_task("starting", total=None)
+
+    def starts(self, step: Step) -> None:
+        self.bar.reset(self.task, total=None, description=escape(f"{step.attack.name} on {target(step)}"))
+
+    def progress(self, done: int, total: int) -> None:
+        self.bar.update(self.task, completed=done, total=total)
+
+
+@contextmanager
+def watching(*, quiet: bool) -> Iterator[Observer | None]:
+    """An observer that suits where the output goes."""
+    if quiet:
+        yield None
+    elif not out.is_terminal:
+        yield Lines(out)
+    else:
+        columns = SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+        with Progress(*columns, console=out, transient=True) as progress:
+            yield Bars(progress)
+
+
+def conclude(audit: Audit, *, as_json: bool) -> None:
+    """The last lines of an audit."""
+    if as_json:
+        say_json(summary(audit))
+        return
+    count, leaks = len(audit.findings), len(audit.leaks)
+    out.print(f"\n{leaks} of {count} finding{'s' if count != 1 else ''} {'is a leak' if leaks == 1 else 'are leaks'}.")
+    for name, reason in audit.record.unmet.items():
+        out.print(f"not started: {name} {reason}", markup=False)
+    for name, reason in audit.record.broken.items():
+        out.print(f"plug-in skipped: {name}: {reason}", markup=False)
+    if not audit.record.complete:
+        out.print("The audit is not complete: allow more time or queries, then run the same command again to go on.")
+    if audit.report:
+        out.print(f"report: {audit.report}", markup=False)
+
+
+def summary(audit: Audit) -> dict[str, Any]:
+    """What a machine needs of an audit, without the arrays."""
+    return {
+        "folder": str(audit.folder) if audit.folder else None,
+        "report": str(audit.report) if audit.report else None,
+        "complete": audit.record.complete,
+        "leaks": len(audit.leaks),
+        "findings": [_finding(finding) for finding in audit.findings],
+        "not_started": dict(audit.record.unmet),
+        "broken_plugins": dict(audit.record.broken),
+        "versions": dict(audit.record.versions),
+        "seed": audit.record.seed,
+    }
+
+
+def show_plan(steps: Sequence[Step]) -> None:
+    """The steps an audit would take, were every attack to win."""
+    if not steps:
+        out.print("No attack can start from what is held: `divulge attacks` shows what each one needs.")
+        return
+    rows = [(str(number), step.attack.name, target(step), step.wins) for number, step in enumerate(steps, 1)]
+    show_table(("", "attack", "from", "would win"), rows)
+
+
+def show_attacks(attacks: Mapping[str, type[Attack[Any, Any]]], broken: Mapping[str, str], *, as_json: bool) -> None:
+    """Needs, yields and paper of every attack, and which plug-ins could not be loaded."""
+    needs = {name: [need.kind for need in attack.needs] for name, attack in attacks.items()}
+    if as_json:
+        listed = [
+            {"name": name, "needs": needs[name], "yields": attack.yields.kind, "paper": attack.paper}
+            for name, attack in attacks.items()
+        ]
+        say_json({"attacks": listed, "broken_plugins": dict(broken)})
+        return
+    rows = [(name, " + ".join(needs[name]), attack.yields.kind, attack.paper) for name, attack in attacks.items()]
+    show_table(("attack", "needs", "yields", "paper"), rows)
+    for name, reason in broken.items():
+        errors.print(f"plug-in skipped: {name}: {reason}", markup=False)
+
+
+def show_experiments(experiments: Sequence[Experiment], *, as_json: bool) -> None:
+    """What can be reproduced."""
+    if as_json:
+        say_json([{"name": one.name, "title": one.title, "claim": one.claim, "paper": one.paper} for one in experiments])
+        return
+    show_table(("name", "claim", "paper"), [(one.name, f"{one.title}: {one.claim}", one.paper) for one in experiments])
+
+
+def show_outcomes(outcomes: Sequence[Outcome], *, as_json: bool) -> None:
+    """Claim, published, ours, verdict."""
+    if as_json:
+        say_json([_outcome(outcome) for outcome in outcomes])
+        return
+    rows = [
+        (
+            f"{outcome.experiment.title}: {outcome.experiment.claim}",
+            outcome.experiment.published,
+            outcome.experiment.expected,
+            "–" if outcome.ours is None else f"{outcome.ours:.2g}",
+            "–" if outcome.null is None else f"{outcome.null:.2g}",
+            ", ".join(f"{count} {verdict}" for verdict, count in outcome.counts.items()),
+            "reproduced" if outcome.reproduced else "not reproduced",
+        )
+        for outcome in outcomes
+    ]
+    show_table(("claim", "published", "expected", "ours", "null", "cells", "verdict"), rows)
+
+
+def show_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    table = Table(box=None, header_style="bold")
+    for heading in headings:
+        table.add_column(heading, overflow="fold")
+    for row in rows:
+        table.add_row(*map(escape, row))
+    out.print(table)
+
+
+def say_json(value: Any) -> None:
+    sys.stdout.write(json.dumps(value, indent=1, allow_nan=False) + "\n")
+
+
+def _outcome(outcome: Outcome) -> dict[str, Any]:
+    return {
+        "name": outcome.experiment.name,
+        "claim": outcome.experiment.claim,
+        "published": outcome.experiment.published,
+        "expected": outcome.experiment.expected,
+        "ours": None if outcome.ours is None else _number(outcome.ours),
+        "null": None if outcome.null is None else _number(outcome.null),
+        "cells": outcome.counts,
+        "reproduced": outcome.reproduced,
+    }
+
+
+def _finding(finding: Finding[Any]) -> dict[str, Any]:
+    values = getattr(finding.loot, "values", None)
+    return {
+        "attack": finding.provenance.attack,
+        "verdict": finding.verdict.value,
+        "summary": finding.summary,
+        "power": finding.power or None,
+        "inputs": list(finding.provenance.inputs),
+        "won": finding.provenance.won or None,
+        "loot": {name: _number(value) for name, value in values.items()} if isinstance(values, dict) else None,
+        "scores": {
+            name: {"value": _number(score.value), "null": _number(score.null), "null_of": score.null_of}
+            for name, score in finding.scores.items()
+        },
+        "queries": finding.cost.queries,
+        "seconds": round(finding.cost.seconds, 3),
+    }
+
+
+def _number(value: float) -> float | None:
+    return value if math.isfinite(value) else None

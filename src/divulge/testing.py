@@ -1,0 +1,131 @@
+"""The conformance suite: what every attack promises. Plug-ins import `check_attack` and run it on their own."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from dataclasses import FrozenInstanceError, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from divulge.contract import Access, Array, Attack, Context, Cost, Finding, Gradients, Poison, Predictions
+from divulge.errors import BadInput
+from divulge.storage import fingerprint, load, save
+
+
+class Nonconforming(AssertionError):
+    """An attack broke one of the promises."""
+
+
+def check_attack(attack: Attack[Any, Any], *held: Access, truth: Mapping[str, Access] | None = None) -> Finding[Any]:
+    """Check an attack on a victim with a known answer; returns the finding, or says which promise is broken."""
+    _options_are_frozen_and_checked(attack)
+    _wrong_input_is_refused_clearly(attack, held)
+    before = [fingerprint(access) for access in held]
+    counters = [_Counting(access) for access in held]
+    with _silence():
+        finding = attack(*(counter.access for counter in counters), truth=truth, context=Context(7))
+    asked = sum(counter.rows for counter in counters)
+    _require(finding.cost.queries == asked, f"it sent {asked} queries and reports {finding.cost.queries}")
+    _require(finding.cost.seconds > 0, "it reports no time")
+    _require([fingerprint(access) for access in held] == before, "it changed what it was handed")
+    _require(
+        _content(attack(*held, truth=truth, context=Context(7))) == _content(finding),
+        "the same seed gave another finding",
+    )
+    blind = attack(*held, context=Context(7))
+    _require(fingerprint(blind.loot) == fingerprint(finding.loot), "the truth changed the loot")
+    _finding_is_whole(attack, finding)
+    return finding
+
+
+def _options_are_frozen_and_checked(attack: Attack[Any, Any]) -> None:
+    fields: dict[str, Any] = type(attack).__pydantic_fields__  # type: ignore[attr-defined]
+    for name, field in fields.items():
+        _require(bool(field.description), f"option {name!r} has no sentence under it saying what it does")
+        _require(not field.is_required(), f"option {name!r} has no default, so no audit can start the attack")
+        try:
+            setattr(attack, name, getattr(attack, name))
+        except FrozenInstanceError:
+            continue
+        raise Nonconforming(
+            f"{type(attack).__name__}: option {name!r} can be changed; decorate the class with @option_class"
+        )
+    try:
+        type(attack)(no_such_option=1)  # type: ignore[call-arg]
+    except BadInput:
+        return
+    raise Nonconforming(f"{type(attack).__name__}: an unknown option was accepted; decorate the class with @option_class")
+
+
+def _wrong_input_is_refused_clearly(attack: Attack[Any, Any], held: tuple[Access, ...]) -> None:
+    stranger = Poison(np.zeros((1, 1)), np.zeros(1))
+    for wrong in ((), (*held, stranger)):
+        try:
+            attack(*wrong)
+        except BadInput as error:
+            _require(len(str(error)) > 20, "its error does not say what was expected")
+        else:
+            raise Nonconforming(f"{type(attack).__name__}: {len(wrong)} inputs were accepted, it needs {len(attack.needs)}")
+
+
+def _finding_is_whole(attack: Attack[Any, Any], finding: Finding[Any]) -> None:
+    _require(finding.loot is None or isinstance(finding.loot, attack.yields), f"its loot is not {attack.yields.__name__}")
+    for name, score in finding.scores.items():
+        _require(bool(score.null_of), f"score {name!r} does not say what its null is")
+    with tempfile.TemporaryDirectory() as folder:
+        save(finding, Path(folder) / "finding.json")
+        _require(fingerprint(load(Path(folder) / "finding.json")) == fingerprint(finding), "its finding changes when stored")
+
+
+def _content(finding: Finding[Any]) -> str:
+    """Everything but the time it took."""
+    return fingerprint(replace(finding, cost=Cost(finding.cost.queries)))
+
+
+class _Counting:
+    """Counts rows at the target itself, to check the attack's own account."""
+
+    def __init__(self, access: Access) -> None:
+        self.rows = 0
+        self.access = access
+        if isinstance(access, Gradients):
+            self.access = replace(access, value=self._count(access.value), gradient=self._count(access.gradient))
+        elif isinstance(access, Predictions):
+            self.access = replace(access, value=self._count(access.value))
+
+    def _count(self, ask: Any) -> Any:
+        def counted(X: Array) -> Array:
+            self.rows += len(X)
+            return np.asarray(ask(X))
+
+        return counted
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """Fail when anything reaches standard output or error, from Python or from C."""
+    with tempfile.TemporaryFile() as heard, open(heard.fileno(), "w", closefd=False) as text:
+        saved = os.dup(1), os.dup(2)
+        os.dup2(heard.fileno(), 1)
+        os.dup2(heard.fileno(), 2)
+        try:
+            with redirect_stdout(text), redirect_stderr(text):
+                yield
+        finally:
+            text.flush()
+            for original, number in zip(saved, (1, 2), strict=True):
+                os.dup2(original, number)
+                os.close(original)
+        heard.seek(0)
+        said = heard.read().decode(errors="replace").strip()
+    _require(not said, f"it printed {said[:80]!r}; use context.log")
+
+
+def _require(condition: bool, broken: str) -> None:
+    if not condition:
+        raise Nonconforming(f"the attack does not conform: {broken}")

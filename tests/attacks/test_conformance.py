@@ -1,0 +1,85 @@
+"""One table: every attack on a victim with a known answer keeps every promise. A new attack adds a line."""
+
+from dataclasses import replace
+from typing import ClassVar
+
+import numpy as np
+import pytest
+from sklearn.linear_model import Ridge
+
+from divulge import Fitted, Hyperparameters, Predictions, TrainingData, registry
+from divulge.contract import Attack, Finding, option_class
+from divulge.testing import Nonconforming, check_attack
+
+
+def ridge():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(50, 4))
+    y = X @ rng.normal(size=4) + rng.normal(size=50)
+    estimator = Ridge(0.7).fit(X, y)
+    return (Fitted(estimator), TrainingData(X, y)), {"hyperparameters": Hyperparameters.of(estimator)}
+
+
+VICTIMS = {"hyperparameters": ridge}
+
+
+@pytest.mark.parametrize("name", registry.attacks())
+def test_every_attack_keeps_its_promises(name):
+    held, truth = VICTIMS[name]()
+    finding = check_attack(registry.attack(name)(), *held, truth=truth)
+    assert finding.verdict.value == "leak"
+
+
+def made(run, **fields):
+    annotations = {"name": ClassVar[str], **dict.fromkeys(fields, float)}
+    body = {"name": "made", "run": run, "__annotations__": annotations, **fields}
+    return option_class(type("Made", (Attack,), {**body, "__orig_bases__": (Attack[Predictions, Hyperparameters],)}))()
+
+
+def answer(value):
+    return Finding.leak(Hyperparameters({"a": float(value)}), "Won.")
+
+
+def prints(self, held, context):
+    print("hello")
+    return answer(1)
+
+
+def forgets_its_seed(self, held, context):
+    return answer(np.random.default_rng().normal())
+
+
+def spends_unseen(self, held, context):
+    held.value.__closure__[1].cell_contents(np.ones((1, 2)))  # around the meter
+    return answer(1)
+
+
+def wrong_loot(self, held, context):
+    return replace(answer(1), loot=TrainingData(np.eye(2)))
+
+
+@pytest.mark.parametrize(
+    ("run", "fields", "promise"),
+    [
+        (prints, {}, "it printed 'hello'"),
+        (forgets_its_seed, {}, "the same seed gave another finding"),
+        (spends_unseen, {}, "it sent 1 queries and reports 0"),
+        (wrong_loot, {}, "its loot is not Hyperparameters"),
+        (lambda self, held, context: answer(1), {"level": 1.0}, "option 'level' has no sentence"),
+    ],
+)
+def test_a_broken_promise_is_named(run, fields, promise):
+    model = Predictions(lambda X: X, 2, "m")
+    with pytest.raises(Nonconforming, match=promise):
+        check_attack(made(run, **fields), model)
+
+
+def test_options_that_can_change_are_caught():
+    class Loose(Attack[Predictions, Hyperparameters]):
+        __pydantic_fields__: ClassVar[dict] = {}
+
+        def __init__(self, **anything):
+            pass
+
+    with pytest.raises(Nonconforming, match="unknown option was accepted"):
+        check_attack(Loose(), Predictions(lambda X: X, 2))

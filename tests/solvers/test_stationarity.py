@@ -1,0 +1,88 @@
+"""The equations: against closed forms, finite differences, and the intervals' promise."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from divulge.solvers import stationarity
+from divulge.solvers.stationarity import System
+
+
+def problem(seed, n=40, d=6):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d)) + rng.normal(size=d)
+    return X, X @ rng.normal(size=d) + rng.normal(size=n), rng
+
+
+def ridge_solution(X, y, penalty):
+    centred = X - X.mean(axis=0)
+    w = np.linalg.solve(centred.T @ centred + penalty * np.eye(X.shape[1]), centred.T @ (y - y.mean()))
+    return w, float(y.mean() - X.mean(axis=0) @ w)
+
+
+@pytest.mark.parametrize("centre", [True, False])
+def test_the_squared_loss_gradient_agrees_with_finite_differences(centre):
+    X, y, rng = problem(0)
+    w, weight = rng.normal(size=6), rng.uniform(0.5, 2, size=40)
+    # Centring is allowed only where the intercept is at its best.
+    c = float(np.average(y - X @ w, weights=weight))
+    gradient, magnitude = stationarity.squared_loss(X, y, w, c, weight, centre)
+
+    def loss(v):
+        return 0.5 * float(weight @ (X @ v + c - y) ** 2)
+
+    step = 1e-6
+    numeric = [(loss(w + step * e) - loss(w - step * e)) / (2 * step) for e in np.eye(6)]
+    assert gradient == pytest.approx(numeric, rel=1e-6, abs=1e-6)
+    assert (magnitude >= np.abs(gradient)).all()
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10_000), st.floats(-3, 3))
+def test_the_ridge_penalty_is_found_and_lies_in_its_interval(seed, exponent):
+    X, y, _ = problem(seed)
+    penalty = 10.0**exponent
+    w, c = ridge_solution(X, y, penalty)
+    estimate = stationarity.solve(stationarity.ridge(w, *stationarity.squared_loss(X, y, w, c, np.ones(40), True)))
+    assert estimate.values[0] == pytest.approx(penalty, rel=1e-8)
+    assert abs(estimate.values[0] - penalty) <= estimate.half_widths[0]
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10_000), st.floats(1e-8, 1e-2))
+def test_intervals_hold_the_truth_when_the_solver_leaves_remains(seed, noise):
+    rng = np.random.default_rng(seed)
+    A = rng.normal(size=(12, 2)) * [1.0, 30.0]
+    truth = np.array([0.7, 0.2])
+    b = -A @ truth + noise * rng.normal(size=12)
+    estimate = stationarity.solve(System(A, b, np.zeros(12)), confidence=0.999)
+    assert (np.abs(estimate.values - truth) <= 1.5 * estimate.half_widths).all()
+
+
+def test_a_gradient_no_penalty_explains_is_all_left_over():
+    A = np.array([[1.0], [0.0]])
+    estimate = stationarity.solve(System(A, np.array([0.0, 1.0]), np.ones(2)))
+    assert estimate.leftover == pytest.approx(1.0)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 10_000), st.floats(0.01, 100))
+def test_scaling_loss_and_penalty_together_changes_nothing(seed, factor):
+    rng = np.random.default_rng(seed)
+    A, b = rng.normal(size=(8, 1)), rng.normal(size=8)
+    one = stationarity.solve(System(A, b, np.abs(b)))
+    other = stationarity.solve(System(factor * A, factor * b, factor * np.abs(b)))
+    assert other.values == pytest.approx(one.values, rel=1e-9)
+    assert other.leftover == pytest.approx(one.leftover, rel=1e-9)
+
+
+@pytest.mark.parametrize("name", stationarity.KERNELS)
+def test_kernels_are_scikit_learns(name):
+    from sklearn.metrics.pairwise import pairwise_kernels
+
+    X, _, _ = problem(2)
+    known = {} if name in ("linear", "cosine") else {"gamma": 0.3}
+    if name in ("poly", "polynomial", "sigmoid"):
+        known["coef0"] = 0.5
+    ours = stationarity.gram(name, X, gamma=0.3, degree=3, coef0=0.5)
+    assert ours == pytest.approx(pairwise_kernels(X, metric=name, **known), rel=1e-9, abs=1e-12)

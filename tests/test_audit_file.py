@@ -1,0 +1,159 @@
+"""AUDIT.toml: what it says is what is held, and every mistake is one sentence that names the place."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from divulge import audit_file
+from divulge.contract import Candidates, Fitted, Hyperparameters, TrainingData
+from divulge.errors import BadInput
+
+EXAMPLES = Path(__file__).parent.parent / "docs" / "examples"
+
+HELD = """
+[held.data]
+kind = "training_data"
+file = "data.npz"
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    np.savez(tmp_path / "data.npz", X=np.eye(3), y=np.arange(3))
+    np.savez(tmp_path / "coef.npz", coef=np.ones(3))
+    return tmp_path
+
+
+def read(folder, text):
+    (folder / "audit.toml").write_text(text)
+    return audit_file.read(folder / "audit.toml")
+
+
+def test_everything_in_the_file_reaches_the_audit(folder):
+    described = read(
+        folder,
+        """
+title = "Mine"
+out = "kept/here"
+seed = 4
+workers = 2
+attacks = ["hyperparameters"]
+[budget]
+seconds = 60
+queries = 100
+[held.model]
+kind = "fitted"
+file = "coef.npz"
+learner = "ridge"
+[held.data]
+kind = "training_data"
+file = "data.npz"
+[held.points]
+kind = "candidates"
+dataset = "diabetes"
+samples = 20
+[truth.training_data]
+file = "data.npz"
+[truth.model.hyperparameters]
+alpha = 2
+[options.hyperparameters]
+confidence = 0.9
+""",
+    )
+    assert (described.title, described.out, described.seed, described.workers) == ("Mine", folder / "kept/here", 4, 2)
+    assert described.attacks == ("hyperparameters",)
+    assert (described.budget.seconds, described.budget.queries) == (60, 100)
+    assert isinstance(described.held["model"], Fitted)
+    assert isinstance(described.held["data"], TrainingData)
+    assert isinstance(described.held["points"], Candidates)
+    assert len(described.held["points"].X) == 20
+    assert described.sources == {"model": "coef.npz", "data": "data.npz", "points": "diabetes"}
+    assert isinstance(described.truth["training_data"], TrainingData)
+    assert described.truth["model"]["hyperparameters"].values == {"alpha": 2.0}
+    assert described.options == {"hyperparameters": {"confidence": 0.9}}
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("held = 3", "expected dict for 'held'"),
+        ("", r"at least one \[held.NAME\] section"),
+        (HELD + "[budgets]\nseconds = 1", "unknown key 'budgets'; did you mean 'budget'"),
+        (HELD + "[budget]\nsecond = 1", "unknown key 'second'; did you mean 'seconds'"),
+        (HELD + "[budget]\nseconds = 0", "positive budget of seconds"),
+        (HELD.replace("training_data", "trainingdata"), r"\[held.data\] kind: unknown key 'trainingdata'; did you mean"),
+        (HELD.replace("kind", "knd"), r"\[held.data\]: expected kind"),
+        (HELD.replace('file = "data.npz"', ""), "expected one of file, url, dataset, got none"),
+        (HELD + 'url = "http://127.0.0.1:1"', "got file and url; give exactly one"),
+        (HELD.replace('"data.npz"', "3"), "expected text for 'file'"),
+        (HELD.replace("data.npz", "date.npz"), r"\[held.data\]: .*date.npz.*found no such file"),
+        (HELD + 'targt = "y"', "unknown key 'targt'; did you mean 'target'"),
+        ("seed = 1.5" + HELD, "expected int for 'seed', got 1.5"),
+        ('attacks = "all"' + HELD, "expected a list of names for 'attacks'"),
+        (HELD + "[truth.hyperparameter]\nalpha = 1", "unknown key 'hyperparameter'; did you mean 'hyperparameters'"),
+        (HELD + "[truth.data.hyperparameter]\nalpha = 1", r"\[truth.data\]: unknown key 'hyperparameter'"),
+        (HELD + '[truth.hyperparameters]\nalpha = "big"', "finite number for hyperparameter 'alpha'"),
+        ("seed = ", "cannot read .*audit.toml"),
+    ],
+)
+def test_a_mistake_is_named_with_its_place_and_remedy(folder, text, sentence):
+    with pytest.raises(BadInput, match=sentence):
+        read(folder, text)
+
+
+def test_a_missing_audit_file_is_named(tmp_path):
+    with pytest.raises(BadInput, match="found none"):
+        audit_file.read(tmp_path / "none.toml")
+
+
+def test_a_command_line_source_takes_the_same_options(folder):
+    (folder / "data.csv").write_text("a,b,label\n1,2,0\n3,4,1\n")
+    data = audit_file.open_source("training_data", f"{folder}/data.csv#target=label")
+    assert np.array_equal(data.X, [[1, 2], [3, 4]])
+    assert np.array_equal(data.y, [0, 1])
+    with pytest.raises(BadInput, match="write FILE#option=value"):
+        audit_file.open_source("training_data", f"{folder}/data.csv#target")
+
+
+def make_files(folder):
+    """The files the examples name: small, but real."""
+    import pandas
+    import torch
+    from safetensors.numpy import save_file
+    from sklearn.linear_model import Ridge
+    from skops.io import dump
+
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(30, 4)), rng.normal(size=30)
+    np.savez(folder / "train.npz", X=X, y=y, X_val=X[:5], y_val=y[:5])
+    frame = pandas.DataFrame(X, columns=list("abcd")).assign(price=y, count=1.0)
+    frame.to_csv(folder / "train.csv", index=False)
+    frame.to_parquet(folder / "train.parquet")
+    np.save(folder / "points.npy", X)
+    dump(Ridge().fit(X, y), folder / "ridge.skops")
+    np.savez(folder / "coef.npz", coef=np.ones(4), intercept=np.zeros(1))
+    layers = torch.nn.Sequential(torch.nn.Linear(4, 6), torch.nn.ReLU(), torch.nn.Linear(6, 1))
+    state = {name: value.numpy() for name, value in layers.state_dict().items()}
+    save_file(state, folder / "network.safetensors")
+    return X
+
+
+@pytest.mark.parametrize("example", sorted(EXAMPLES.glob("*.toml")), ids=lambda path: path.stem)
+def test_every_example_in_the_documentation_can_be_read(example, tmp_path):
+    if "url" in example.stem:
+        pytest.skip("read against a real server in the tests of remote targets")
+    make_files(tmp_path)
+    described = read(tmp_path, example.read_text())
+    assert described.held
+
+
+def test_hyperparameters_of_a_model_file_can_be_the_truth(tmp_path):
+    make_files(tmp_path)
+    described = read(
+        tmp_path,
+        '[held.model]\nkind = "fitted"\nfile = "ridge.skops"\n[truth.model.hyperparameters]\nfile = "ridge.skops"\n',
+    )
+    known = described.truth["model"]["hyperparameters"]
+    assert isinstance(known, Hyperparameters)
+    assert known.values == {"alpha": 1.0}

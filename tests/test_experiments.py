@@ -1,0 +1,84 @@
+"""Experiments: every claim that ships can be read at both scales, and the reader refuses what it does not know."""
+
+import pytest
+
+from divulge import experiments
+from divulge.errors import BadInput
+
+TEXT = """
+title = "T"
+paper = "P"
+claim = "C"
+published = "1"
+attack = "hyperparameters"
+score = "relative error of alpha"
+pool = "largest"
+at_most = 1e-9
+[data]
+name = "diabetes"
+standardised = true
+[victim]
+recipe = "classical"
+learner = "ridge"
+[vary]
+"victim.alpha" = [0.1, 1.0]
+"""
+
+
+@pytest.mark.parametrize("scale", ["quick", "paper"])
+@pytest.mark.parametrize("name", experiments.names())
+def test_every_experiment_can_be_read(name, scale):
+    experiment = experiments.read(name, scale)
+    assert experiment.claim
+    assert list(experiment.cells())
+
+
+def test_a_scale_overrides_only_what_it_names():
+    quick = experiments.parse("t", TEXT + '[scale.quick.vary]\n"victim.alpha" = [5.0]\n', "quick")
+    paper = experiments.parse("t", TEXT + '[scale.quick.vary]\n"victim.alpha" = [5.0]\n', "paper")
+    assert list(quick.cells()) == [{"victim.alpha": 5.0}]
+    assert len(list(paper.cells())) == 2
+    assert quick.victim == paper.victim
+
+
+def test_every_combination_is_a_cell():
+    experiment = experiments.parse("t", TEXT.replace("[vary]", '[vary]\n"data.name" = ["diabetes", "iris"]'), "quick")
+    assert len(list(experiment.cells())) == 4
+
+
+def test_a_claim_is_reproduced_or_not_by_its_own_limit():
+    outcome = experiments.run(experiments.parse("t", TEXT, "quick"))
+    assert outcome.reproduced
+    assert outcome.ours < 1e-9 < 0.1 < outcome.null
+    strict = experiments.run(experiments.parse("t", TEXT.replace("1e-9", "1e-30"), "quick"))
+    assert not strict.reproduced
+    nothing = experiments.run(experiments.parse("t", TEXT.replace("of alpha", "of beta"), "quick"))
+    assert nothing.ours is None
+    assert not nothing.reproduced
+
+
+def test_finished_cells_and_victims_are_found_again(tmp_path):
+    experiment = experiments.parse("t", TEXT, "quick")
+    first = experiments.run(experiment, out=tmp_path)
+    kept = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.json")}
+    again = experiments.run(experiment, out=tmp_path)
+    assert [cell.value for cell in first.cells] == [cell.value for cell in again.cells]
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.json")} == kept
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (("title", "titel"), "unknown key 'titel'; did you mean 'title'"),
+        (('pool = "largest"', 'pool = "large"'), "did you mean 'largest'"),
+        (("at_most = 1e-9", ""), "one of at_most and at_least"),
+        (('claim = "C"', ""), "expected claim"),
+        (('"victim.alpha"', '"victm.alpha"'), "did you mean 'victim'"),
+        (('"ridge"', '"rigde"'), "did you mean 'ridge'"),
+        (('"victim.alpha"', '"victim.alhpa"'), "did you mean 'alpha'"),
+        (('"classical"', '"clasical"'), "did you mean 'classical'"),
+    ],
+)
+def test_mistakes_are_named(change, sentence):
+    with pytest.raises(BadInput, match=sentence):
+        experiments.run(experiments.parse("t", TEXT.replace(*change), "quick"))

@@ -1,0 +1,125 @@
+"""Forward chaining: everything reachable, each step once, always in the same order, always ending."""
+
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+from divulge import graph
+from divulge.contract import (
+    Attack,
+    Candidates,
+    Gradients,
+    Hyperparameters,
+    Membership,
+    Predictions,
+    TrainingData,
+    Weights,
+    option_class,
+)
+from divulge.errors import BadInput
+from divulge.graph import Held, hold, plan, pursue, unmet
+
+
+@option_class
+class Extract(Attack[Gradients, Weights]):
+    name: ClassVar[str] = "extract"
+
+
+@option_class
+class Rebuild(Attack[Weights, TrainingData]):
+    name: ClassVar[str] = "rebuild"
+
+
+@option_class
+class Rebuild2(Attack[Weights, TrainingData]):
+    name: ClassVar[str] = "rebuild-too"
+
+
+@option_class
+class Belong(Attack[tuple[Predictions, Candidates], Membership]):
+    name: ClassVar[str] = "belong"
+
+
+@option_class
+class Refine(Attack[Weights, Weights]):
+    name: ClassVar[str] = "refine"
+
+
+@option_class
+class Steal(Attack[tuple[Weights, TrainingData], Hyperparameters]):
+    name: ClassVar[str] = "steal"
+
+
+def api(identity="m"):
+    return Gradients(lambda X: X, 2, identity, gradient=lambda X: X)
+
+
+def names(steps):
+    return [(step.attack.name, [held.name for held in step.inputs], step.wins) for step in steps]
+
+
+def test_an_explanation_endpoint_reaches_the_training_data_and_beyond():
+    steps = plan(hold({"api": api()}), [Steal(), Rebuild(), Extract(), Belong()])
+    assert names(steps) == [
+        ("extract", ["api"], "weights of api"),
+        ("rebuild", ["weights of api"], "training data of api"),
+        ("steal", ["weights of api", "training data of api"], "hyperparameters of api"),
+    ]
+
+
+def test_two_loots_of_one_kind_have_two_names():
+    steps = plan(hold({"api": api()}), [Rebuild(), Rebuild2(), Extract()])
+    assert [step.wins for step in steps] == ["weights of api", "training data of api", "training data of api by rebuild-too"]
+
+
+def test_the_order_does_not_depend_on_the_order_of_attacks():
+    attacks = [Extract(), Rebuild(), Refine(), Steal()]
+    held = hold({"api": api()})
+    assert names(plan(held, attacks)) == names(plan(held, attacks[::-1]))
+
+
+def test_no_attack_is_applied_to_its_own_loot_so_every_chain_ends():
+    steps = plan(hold({"api": api()}), [Extract(), Refine()])
+    assert [step.attack.name for step in steps] == ["extract", "refine"]
+
+
+def test_each_attack_runs_once_for_each_distinct_input():
+    held = hold({"one": api("a"), "same": api("a"), "other": api("b")})
+    ran = []
+    pursue(held, [Extract()], lambda step: ran.append(step.inputs[0].name))
+    assert ran == ["one", "other"]
+
+
+def test_every_combination_of_inputs_is_tried():
+    held = hold({"a": api("a"), "b": api("b"), "c": Candidates(np.zeros((1, 2))), "d": Candidates(np.ones((1, 2)))})
+    steps = plan(held, [Belong()])
+    assert len(steps) == 4
+    assert {step.choices for step in steps} == {4}
+
+
+def test_what_is_not_won_is_not_pursued():
+    started = []
+    held = hold({"api": api()})
+    pursue(held, [Extract(), Rebuild()], lambda step: started.append(step.attack.name))
+    assert started == ["extract"]
+    assert unmet(held, [Extract(), Rebuild()], {"extract"}) == {"rebuild": "needs weights, which is not held"}
+
+
+def test_unnamed_things_are_named_by_kind_and_strangers_refused():
+    assert [held.name for held in hold([api("a"), api("b"), Candidates(np.zeros((1, 2)))])] == [
+        "gradients", "gradients 2", "candidates",
+    ]  # fmt: skip
+    with pytest.raises(BadInput, match="expected things such as Fitted"):
+        hold([np.zeros(3)])
+
+
+def test_loot_enters_the_graph_as_what_is_held():
+    def execute(step):
+        loot = Weights(((np.eye(2), np.zeros(2)),))
+        return Held(step.wins, Weights, loot, "w", "extract", step.roots, step.path)
+
+    everything = pursue(hold({"api": api()}), [Extract()], execute)
+    assert [held.name for held in everything] == ["api", "weights of api"]
+    assert everything[1].roots == ("api",)
+    assert graph.plan(everything, [Rebuild()])[0].wins == "training data of api"

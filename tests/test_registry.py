@@ -1,0 +1,43 @@
+"""Plug-ins come through the same door as our own attacks; a broken one is named and skipped."""
+
+import subprocess
+import sys
+
+from divulge import registry
+from divulge.attacks.hyperparameters import HyperparameterStealing
+
+
+def divulge(environment, *arguments):
+    return subprocess.run(
+        [sys.executable, "-m", "divulge.cli", *arguments], env=environment, capture_output=True, text=True, check=False
+    )
+
+
+def test_our_own_attacks_are_registered_like_any_other():
+    assert registry.attacks()["hyperparameters"] is HyperparameterStealing
+
+
+def test_a_plug_in_is_listed_and_has_flags_nobody_wrote(plugin):
+    listed = divulge(plugin, "attacks")
+    assert "resampled-mean" in listed.stdout
+    helped = divulge(plugin, "attack", "resampled-mean", "--help")
+    assert "--resamples" in helped.stdout
+    assert "How many times to draw the rows again." in helped.stdout
+
+
+def test_a_broken_plug_in_is_named_and_skipped(plugin):
+    listed = divulge(plugin, "attacks")
+    assert listed.returncode == 0
+    assert "plug-in skipped: broken" in listed.stderr
+    assert "a library that nobody has" in listed.stderr
+    assert "plug-in skipped: misnamed" in listed.stderr
+    assert "hyperparameters" in listed.stdout
+
+
+def test_a_plug_in_conforms(plugin):
+    check = (
+        "import numpy as np; from divulge.contract import TrainingData; from divulge.testing import check_attack; "
+        "from tiny_attacks import ResampledMean; check_attack(ResampledMean(), TrainingData(np.eye(4))); print('conforms')"
+    )
+    ran = subprocess.run([sys.executable, "-c", check], env=plugin, capture_output=True, text=True, check=False)
+    assert ran.stdout.strip() == "conforms", ran.stderr

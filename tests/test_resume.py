@@ -1,0 +1,187 @@
+"""A run killed at any moment goes on and ends with the same findings, bit for bit."""
+
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from divulge.auditing import audit, reopen
+from divulge.contract import Cost, Fitted, Hyperparameters, TrainingData
+from divulge.errors import BadInput
+from divulge.runner import locked
+from divulge.storage import fingerprint
+
+AUDIT = """
+seed = 11
+workers = {workers}
+attacks = ["resampled-mean", "hyperparameters"]
+
+[held.data]
+kind = "training_data"
+file = "data.npz"
+
+[held.model]
+kind = "fitted"
+file = "model.npz"
+learner = "ridge"
+
+[truth.hyperparameters]
+alpha = 0.5
+
+[options.resampled-mean]
+resamples = 24
+work = 220
+"""
+
+
+def command(folder, *more):
+    return [sys.executable, "-m", "divulge.cli", "audit", str(folder / "audit.toml"), *more]
+
+
+def content(folder):
+    """Everything the audit found, without the time it took."""
+    record = reopen(folder / "runs" / "audit")
+    assert record.complete
+    return fingerprint([replace(finding, cost=Cost(finding.cost.queries)) for finding in record.findings])
+
+
+def arrays(folder):
+    return {path.name: path.read_bytes() for path in (folder / "runs" / "audit" / "arrays").iterdir()}
+
+
+@pytest.fixture
+def described(tmp_path, plugin):
+    """A folder with an audit file, and a way to make more of them; the plug-in's environment."""
+    from sklearn.linear_model import Ridge
+
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 5))
+    y = X @ rng.normal(size=5) + rng.normal(size=60)
+
+    def make(name, workers=1):
+        folder = tmp_path / name
+        folder.mkdir()
+        np.savez(folder / "data.npz", X=X, y=y)
+        fitted = Ridge(alpha=0.5).fit(X, y)
+        np.savez(folder / "model.npz", coef=fitted.coef_, intercept=np.atleast_1d(fitted.intercept_))
+        (folder / "audit.toml").write_text(AUDIT.format(workers=workers))
+        return folder
+
+    return make, plugin
+
+
+def killed_after(folder, environment, pieces):
+    """Start an audit and kill it, without warning, when so many pieces have been written."""
+    process = subprocess.Popen(command(folder), env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while process.poll() is None:
+        if len(list((folder / "runs").glob("audit/pieces/*/*.json"))) >= pieces:
+            process.send_signal(signal.SIGKILL)
+            break
+    return process.wait() == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_killed_run_resumes_to_the_same_findings_bit_for_bit(described, workers):
+    make, environment = described
+    whole = make("whole", workers)
+    subprocess.run(command(whole), env=environment, check=True, capture_output=True)
+    broken = make("broken", workers)
+    kills = sum(killed_after(broken, environment, pieces) for pieces in (0, 1, 2, 9, 20, 26))
+    assert kills >= 4
+    subprocess.run(command(broken), env=environment, check=True, capture_output=True)
+    assert content(broken) == content(whole)
+    assert arrays(broken) == arrays(whole)
+
+
+def test_a_finished_run_is_kept_and_not_computed_again(described):
+    make, environment = described
+    folder = make("kept")
+    subprocess.run(command(folder), env=environment, check=True, capture_output=True)
+    again = subprocess.run(command(folder), env=environment, check=True, capture_output=True, text=True)
+    assert again.stdout.count("kept from an earlier run") == 2
+
+
+def test_ctrl_c_keeps_what_is_finished_and_says_how_to_go_on(described):
+    make, environment = described
+    folder = make("stopped")
+    process = subprocess.Popen(
+        command(folder), env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
+    while process.poll() is None and not list((folder / "runs").glob("audit/findings.json")):
+        pass
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate()
+    assert process.returncode == 130
+    assert "run the same command again" in said
+    record = reopen(folder / "runs" / "audit")
+    assert [finding.provenance.attack for finding in record.findings] == ["hyperparameters"]
+    assert not record.complete
+
+
+def test_other_weights_data_options_or_seed_never_reuse_old_pieces(tmp_path):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(30, 3))
+    y = X @ [1.0, 2.0, 3.0]
+    cases = {
+        "first": (np.ones(3), y, 0.99, 0),
+        "weights": (2 * np.ones(3), y, 0.99, 0),
+        "data": (np.ones(3), y + 1, 0.99, 0),
+        "options": (np.ones(3), y, 0.95, 0),
+        "seed": (np.ones(3), y, 0.99, 1),
+    }
+    for number, (w, target, confidence, seed) in enumerate(cases.values(), 1):
+        audit(
+            [Fitted("ridge", coef=w), TrainingData(X, target)],
+            out=tmp_path,
+            attacks=["hyperparameters"],
+            options={"hyperparameters": {"confidence": confidence}},
+            seed=seed,
+        )
+        assert len(list((tmp_path / "pieces").iterdir())) == number
+
+
+def test_another_truth_scores_again_without_attacking_again(tmp_path):
+    from sklearn.linear_model import Ridge
+
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(30, 3))
+    y = X @ [1.0, 2.0, 3.0] + rng.normal(size=30)
+    held = [Fitted(Ridge(alpha=2.0).fit(X, y)), TrainingData(X, y)]
+    right, wrong = (
+        audit(held, {"hyperparameters": Hyperparameters({"alpha": alpha})}, out=tmp_path).findings[0]
+        for alpha in (2.0, 50.0)
+    )
+    assert len(list((tmp_path / "pieces").iterdir())) == 1
+    assert right.verdict.value == "leak"
+    assert wrong.verdict.value == "failed"
+    assert fingerprint(right.loot) == fingerprint(wrong.loot)
+
+
+def test_a_second_audit_is_kept_out_of_a_folder_in_use(tmp_path):
+    with locked(tmp_path), pytest.raises(BadInput, match="another audit is running"):
+        audit([TrainingData(np.zeros((2, 2)))], out=tmp_path)
+
+
+def test_a_disk_that_fills_up_ends_with_a_sentence_and_keeps_what_is_finished(described):
+    make, environment = described
+    folder = make("full")
+    limited = (
+        "import resource, sys; from divulge import cli; "
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (1500, 1500)); sys.exit(cli.main(sys.argv[1:]))"
+    )
+    arguments = ["audit", str(folder / "audit.toml")]
+    ended = subprocess.run([sys.executable, "-c", limited, *arguments], env=environment, capture_output=True, text=True)
+    assert ended.returncode == 2
+    assert "cannot write" in ended.stderr
+    assert "Traceback" not in ended.stderr
+    subprocess.run(command(folder), env=environment, check=True, capture_output=True)
+    assert len(reopen(folder / "runs" / "audit").findings) == 2
+
+
+def test_an_unwritable_folder_is_named(tmp_path):
+    (tmp_path / "file").write_text("not a folder")
+    with pytest.raises(BadInput, match=r"cannot write in .*file/run: Not a directory; choose a folder"):
+        audit([TrainingData(np.zeros((2, 2)))], out=tmp_path / "file" / "run")
