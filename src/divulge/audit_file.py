@@ -104,7 +104,7 @@ class _Opener:
         try:
             return getattr(self, f"_{given[0]}")(kind, source, section)  # type: ignore[no-any-return]
         except BadInput as error:
-            raise BadInput(f"{where}: {error}") from None
+            raise type(error)(f"{where}: {error}") from None
 
     def _file(self, kind: str, source: str, options: Mapping[str, Any]) -> Access:
         from divulge.targets import files

@@ -16,6 +16,10 @@ class StorageError(BadInput):
     """A file could not be written or read; what was finished before is kept."""
 
 
+class TargetFailed(BadInput):
+    """A target stopped answering. While an attack runs, it fails and a later run tries again."""
+
+
 class NotApplicable(DivulgeError):
     """Raised by an attack whose assumptions do not hold; becomes the verdict of that name."""
 

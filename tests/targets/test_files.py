@@ -625,7 +625,7 @@ def test_hyperparameters_are_named_numbers(tmp_path: Path) -> None:
         ({"alpha": "big"}, "expected a finite number for hyperparameter 'alpha', got 'big'"),
         ({"alpha": True}, "expected a finite number"),
         ({"alpha": float("nan")}, "expected a finite number"),
-        ({"alpha": 10**400}, "cannot read h.json as hyperparameters"),
+        ({"alpha": 10**400}, "expected a finite number"),
         ({"alpha": {"deep": 1}}, "expected a finite number"),
     ],
 )

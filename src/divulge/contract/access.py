@@ -204,7 +204,9 @@ class Hyperparameters(Access):
             raise BadInput('expected at least one hyperparameter, got none; pass values={"alpha": 0.1}')
         for name, value in self.values.items():
             if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not abs(value) <= LARGEST:
-                raise BadInput(f"expected a finite number for hyperparameter {name!r}, got {value!r}; correct its value")
+                raise BadInput(
+                    f"expected a finite number for hyperparameter {name!r}, got {str(value)[:40]!r}; correct its value"
+                )
         object.__setattr__(self, "values", {name: float(value) for name, value in self.values.items()})
 
     @classmethod

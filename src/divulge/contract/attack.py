@@ -17,7 +17,16 @@ from pydantic.dataclasses import dataclass as checked_dataclass
 from divulge.contract.access import Access, Array, Gradients, Predictions
 from divulge.contract.context import Budget, Context
 from divulge.contract.finding import Cost, Finding, Provenance, TaxonomyId, Won
-from divulge.errors import AttackFailed, BadInput, BudgetSpent, NotApplicable, TruthSealed, refuse_unknown, sentence
+from divulge.errors import (
+    AttackFailed,
+    BadInput,
+    BudgetSpent,
+    NotApplicable,
+    TargetFailed,
+    TruthSealed,
+    refuse_unknown,
+    sentence,
+)
 
 Needs = TypeVar("Needs", contravariant=True)
 A = TypeVar("A", bound=Access)
@@ -138,7 +147,7 @@ class Attack(Generic[Needs, Won]):
             finding = Finding.not_applicable(sentence(reason))
         except AttackFailed as reason:
             finding = Finding.failed(sentence(reason))
-        except BudgetSpent as reason:
+        except (BudgetSpent, TargetFailed) as reason:
             finding, partial = Finding.failed(sentence(reason)), True
         return replace(
             finding,

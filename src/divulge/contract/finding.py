@@ -159,7 +159,7 @@ class Finding(Generic[Won]):
     taxonomy: tuple[TaxonomyId, ...] = ()
     cost: Cost = field(default_factory=Cost)
     partial: bool = False
-    "True when a budget ended the attempt: a later run tries again."
+    "True when a budget or a silent target ended the attempt: a later run tries again."
     provenance: Provenance = field(default_factory=lambda: Provenance(attack=""))
 
     def __post_init__(self) -> None:
