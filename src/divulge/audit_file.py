@@ -101,8 +101,9 @@ class _Opener:
         source = section.pop(given[0])
         if not isinstance(source, str):
             raise BadInput(f"{where}: expected text for {given[0]!r}, got {source!r}; put it in quotation marks")
+        openers = {"file": self._file, "url": self._url, "dataset": self._dataset}
         try:
-            return getattr(self, f"_{given[0]}")(kind, source, section)  # type: ignore[no-any-return]
+            return openers[given[0]](kind, source, section)
         except BadInput as error:
             raise type(error)(f"{where}: {error}") from None
 

@@ -264,7 +264,7 @@ def _attack_command(name: str, attack: type[Attack[Any, Any]]) -> Callable[..., 
     }
     command.__doc__ = f"{(attack.__doc__ or name).strip()}\n\n{attack.paper}"
     command.__annotations__ = {key: kind for key, (kind, _) in parameters.items()} | {"return": int}
-    command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+    command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # what cyclopts reads
         [
             inspect.Parameter(
                 key,

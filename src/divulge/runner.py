@@ -168,7 +168,8 @@ class Runner:
         if self.workers == 1 or len(tasks) < 2:
             return one_by_one(single, tasks)
         jobs = (joblib.delayed(single)(task) for task in tasks)
-        return joblib.Parallel(n_jobs=self.workers, return_as="generator_unordered")(jobs)  # type: ignore[no-any-return]
+        results: Iterable[Any] = joblib.Parallel(n_jobs=self.workers, return_as="generator_unordered")(jobs)
+        return results
 
 
 class Pieces:

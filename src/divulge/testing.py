@@ -44,7 +44,7 @@ def check_attack(attack: Attack[Any, Any], *held: Access, truth: Mapping[str, Ac
 
 
 def _options_are_frozen_and_checked(attack: Attack[Any, Any]) -> None:
-    fields: dict[str, Any] = type(attack).__pydantic_fields__  # type: ignore[attr-defined]
+    fields: dict[str, Any] = type(attack).__pydantic_fields__  # type: ignore[attr-defined]  # made by @option_class
     for name, field in fields.items():
         _require(bool(field.description), f"option {name!r} has no sentence under it saying what it does")
         _require(not field.is_required(), f"option {name!r} has no default, so no audit can start the attack")
@@ -56,7 +56,7 @@ def _options_are_frozen_and_checked(attack: Attack[Any, Any]) -> None:
             f"{type(attack).__name__}: option {name!r} can be changed; decorate the class with @option_class"
         )
     try:
-        type(attack)(no_such_option=1)  # type: ignore[call-arg]
+        type(attack)(no_such_option=1)  # type: ignore[call-arg]  # the mistake is the test
     except BadInput:
         return
     raise Nonconforming(f"{type(attack).__name__}: an unknown option was accepted; decorate the class with @option_class")

@@ -149,6 +149,31 @@ def test_a_model_of_other_data_is_not_given_a_number():
         assert finding.loot is None
 
 
+@pytest.mark.parametrize("features", [1, 2, 3, 8])
+def test_no_number_is_claimed_for_other_data_however_few_the_features(features):
+    rng = np.random.default_rng(features)
+    for trial in range(40):
+        X = rng.normal(size=(200, features))
+        y = X @ rng.normal(size=features) + rng.normal(size=200)
+        estimator = [Ridge(10 ** rng.uniform(-2, 2)), Lasso(0.05, **TIGHT), ElasticNet(0.05, **TIGHT)][trial % 3]
+        fitted = Fitted(estimator.fit(X[:100], y[:100]))
+        shuffled = rng.permutation(y[:100])
+        for others in ((X[100:], y[100:]), (X, y), (X[:100], shuffled), (1.1 * X[:100], y[:100])):
+            assert HyperparameterStealing()(fitted, TrainingData(*others)).verdict is not Verdict.LEAK
+
+
+def test_one_equation_for_one_unknown_claims_nothing():
+    X, y = DATA["diabetes"]
+    finding = steal(Ridge(1.0).fit(X[:, :1], y), X[:, :1], y)
+    assert finding.verdict is Verdict.NOT_APPLICABLE
+    assert "1 equation for 1 unknown" in finding.summary
+
+
+def test_penalties_that_cannot_be_told_apart_are_not_told_apart():
+    fitted = Fitted("elastic_net", coef=np.array([0.5, -0.5, 0.5]))
+    assert HyperparameterStealing()(fitted, TrainingData(np.eye(3), np.ones(3))).verdict is Verdict.NOT_APPLICABLE
+
+
 def test_a_solver_stopped_early_is_told_from_a_leak():
     X, y = DATA["breast cancer"]
     with pytest.warns(ConvergenceWarning):

@@ -7,6 +7,8 @@ from hypothesis import given, settings, strategies as st
 from divulge.solvers import stationarity
 from divulge.solvers.stationarity import System
 
+NOTHING = np.zeros(0)
+
 
 def problem(seed, n=40, d=6):
     rng = np.random.default_rng(seed)
@@ -20,21 +22,43 @@ def ridge_solution(X, y, penalty):
     return w, float(y.mean() - X.mean(axis=0) @ w)
 
 
-@pytest.mark.parametrize("centre", [True, False])
-def test_the_squared_loss_gradient_agrees_with_finite_differences(centre):
+@pytest.mark.parametrize("free", [True, False])
+def test_the_squared_loss_gradient_agrees_with_finite_differences(free):
     X, y, rng = problem(0)
     w, weight = rng.normal(size=6), rng.uniform(0.5, 2, size=40)
-    # Centring is allowed only where the intercept is at its best.
+    # Columns are centred only where the intercept is at its best.
     c = float(np.average(y - X @ w, weights=weight))
-    gradient, magnitude = stationarity.squared_loss(X, y, w, c, weight, centre)
+    gradient = stationarity.squared_loss(X, y, w, c, weight, free)
 
     def loss(v):
         return 0.5 * float(weight @ (X @ v + c - y) ** 2)
 
     step = 1e-6
     numeric = [(loss(w + step * e) - loss(w - step * e)) / (2 * step) for e in np.eye(6)]
-    assert gradient == pytest.approx(numeric, rel=1e-6, abs=1e-6)
-    assert (magnitude >= np.abs(gradient)).all()
+    assert gradient.values == pytest.approx(numeric, rel=1e-6, abs=1e-6)
+    assert (gradient.magnitude >= np.abs(gradient.values)).all()
+    if free:
+        assert abs(gradient.balance) <= 1e-12 * gradient.magnitude.max()
+
+
+def test_an_intercept_that_is_not_at_its_best_shows_in_the_balance():
+    X, y, rng = problem(0)
+    w = rng.normal(size=6)
+    best = float(np.mean(y - X @ w))
+    gradient = stationarity.squared_loss(X, y, w, best + 0.5, np.ones(40), True)
+    width = np.sqrt(((X - X.mean(axis=0)) ** 2).mean())
+    assert gradient.balance == pytest.approx(40 * 0.5 * width)
+
+
+def test_large_data_in_blocks_gives_the_same_sums(monkeypatch):
+    X, y, rng = problem(3)
+    w, weight = rng.normal(size=6), rng.uniform(0.5, 2, size=40)
+    whole = stationarity.squared_loss(X, y, w, 0.3, weight, True)
+    monkeypatch.setattr(stationarity, "BLOCK", 20)
+    parts = stationarity.squared_loss(X, y, w, 0.3, weight, True)
+    assert parts.values == pytest.approx(whole.values, rel=1e-12)
+    assert parts.magnitude == pytest.approx(whole.magnitude, rel=1e-12)
+    assert parts.balance == pytest.approx(whole.balance, rel=1e-9)
 
 
 @settings(max_examples=40, deadline=None)
@@ -43,7 +67,7 @@ def test_the_ridge_penalty_is_found_and_lies_in_its_interval(seed, exponent):
     X, y, _ = problem(seed)
     penalty = 10.0**exponent
     w, c = ridge_solution(X, y, penalty)
-    estimate = stationarity.solve(stationarity.ridge(w, *stationarity.squared_loss(X, y, w, c, np.ones(40), True)))
+    estimate = stationarity.solve(stationarity.ridge(w, stationarity.squared_loss(X, y, w, c, np.ones(40), True)))
     assert estimate.values[0] == pytest.approx(penalty, rel=1e-8)
     assert abs(estimate.values[0] - penalty) <= estimate.half_widths[0]
 
@@ -55,13 +79,13 @@ def test_intervals_hold_the_truth_when_the_solver_leaves_remains(seed, noise):
     A = rng.normal(size=(12, 2)) * [1.0, 30.0]
     truth = np.array([0.7, 0.2])
     b = -A @ truth + noise * rng.normal(size=12)
-    estimate = stationarity.solve(System(A, b, np.zeros(12)), confidence=0.999)
+    estimate = stationarity.solve(System(A, b, np.zeros(12), NOTHING), confidence=0.999)
     assert (np.abs(estimate.values - truth) <= 1.5 * estimate.half_widths).all()
 
 
 def test_a_gradient_no_penalty_explains_is_all_left_over():
     A = np.array([[1.0], [0.0]])
-    estimate = stationarity.solve(System(A, np.array([0.0, 1.0]), np.ones(2)))
+    estimate = stationarity.solve(System(A, np.array([0.0, 1.0]), np.ones(2), NOTHING))
     assert estimate.leftover == pytest.approx(1.0)
 
 
@@ -70,8 +94,8 @@ def test_a_gradient_no_penalty_explains_is_all_left_over():
 def test_scaling_loss_and_penalty_together_changes_nothing(seed, factor):
     rng = np.random.default_rng(seed)
     A, b = rng.normal(size=(8, 1)), rng.normal(size=8)
-    one = stationarity.solve(System(A, b, np.abs(b)))
-    other = stationarity.solve(System(factor * A, factor * b, factor * np.abs(b)))
+    one = stationarity.solve(System(A, b, np.abs(b), NOTHING))
+    other = stationarity.solve(System(factor * A, factor * b, factor * np.abs(b), NOTHING))
     assert other.values == pytest.approx(one.values, rel=1e-9)
     assert other.leftover == pytest.approx(one.leftover, rel=1e-9)
 
@@ -86,3 +110,13 @@ def test_kernels_are_scikit_learns(name):
         known["coef0"] = 0.5
     ours = stationarity.gram(name, X, gamma=0.3, degree=3, coef0=0.5)
     assert ours == pytest.approx(pairwise_kernels(X, metric=name, **known), rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize("equations", [2, 3, 6])
+def test_chance_is_how_often_an_unrelated_gradient_would_be_explained_as_well(equations):
+    rng = np.random.default_rng(0)
+    A = rng.normal(size=(equations, 1))
+    chances = [
+        stationarity.solve(System(A, rng.normal(size=equations), np.zeros(equations), NOTHING)).chance for _ in range(2000)
+    ]
+    assert np.mean(np.array(chances) <= 0.1) == pytest.approx(0.1, abs=0.025)

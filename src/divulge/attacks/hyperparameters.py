@@ -25,9 +25,12 @@ from divulge.contract import (
 )
 from divulge.errors import BadInput, NotApplicable
 from divulge.solvers import stationarity
-from divulge.solvers.stationarity import Estimate, System
+from divulge.solvers.stationarity import Estimate, Gradient, System
 
 STATIONARY = 0.1  # a larger share of the gradient left over is not what a solver's tolerance leaves
+NEAR = 0.02  # nor is more than this where nothing confirms that this is the data the model was fitted on
+CONFIRMED = 1e-6  # residuals that add up to less than this of their terms have a fitted intercept among their parents
+CHANCE = 1e-6  # how often a model of other data may look like a minimum on this data
 NEGLIGIBLE = 1e-3  # of the gradient at w = 0: a remainder this small is a fit with next to no penalty
 SHUFFLES = 20
 LEARNERS = ("ridge", "lasso", "elastic_net", "kernel_ridge")
@@ -62,9 +65,14 @@ class HyperparameterStealing(Attack[tuple[Fitted, TrainingData], Hyperparameters
         problem = _pose(fitted, data)
         estimate = stationarity.solve(problem.system, self.confidence)
         values, intervals = problem.in_own_units(estimate)
+        counts = f"{_counted(len(problem.system.b), 'equation')} for {_counted(len(values), 'unknown')}"
+        if not estimate.spare:
+            raise NotApplicable(f"{counts}: any data would give an answer, and nothing would show a wrong one")
         score = _leftover_score(problem.system, estimate, context)
         profile = _profile(problem, values)
-        if estimate.leftover <= STATIONARY and all(low > 0 for low, _ in intervals.values()):
+        allowed = STATIONARY if problem.confirmed else NEAR
+        stationary = estimate.leftover <= allowed and estimate.chance <= CHANCE
+        if stationary and all(low > 0 for low, _ in intervals.values()):
             found = ", ".join(f"{name} = {value:.6g}" for name, value in values.items())
             return Finding.leak(
                 Hyperparameters(values, intervals),
@@ -72,10 +80,7 @@ class HyperparameterStealing(Attack[tuple[Fitted, TrainingData], Hyperparameters
                 f"{_digits(values, intervals)} digits.",
                 scores=score,
                 figures=(profile,),
-                notes=(
-                    f"{estimate.spare + len(values)} equations for {len(values)} unknown"
-                    f"{'s' if len(values) > 1 else ''}; {estimate.leftover:.1e} of the loss gradient is left unexplained.",
-                ),
+                notes=(f"{counts}; {estimate.leftover:.1e} of the loss gradient is left unexplained.",),
             )
         remainder = estimate.leftover * float(np.linalg.norm(problem.system.b))
         if remainder <= NEGLIGIBLE * problem.start_size:
@@ -86,10 +91,15 @@ class HyperparameterStealing(Attack[tuple[Fitted, TrainingData], Hyperparameters
                 scores=score,
                 figures=(profile,),
             )
+        if estimate.leftover <= allowed:
+            raise NotApplicable(
+                f"{counts}, which leave {estimate.leftover:.2g} of the loss gradient unexplained: a model of other data "
+                f"would look as good in {estimate.chance:.0e} of cases, too many to claim an answer"
+            )
         raise NotApplicable(
             f"the {problem.title} parameters are not a minimum on this data for any penalty: "
-            f"{estimate.leftover:.0%} of the loss gradient is left unexplained, where a converged solver leaves far below "
-            f"{STATIONARY:.0%}; the model was trained on other data, or its solver stopped early"
+            f"{estimate.leftover:.2g} of the loss gradient is left unexplained, where a converged solver leaves far below "
+            f"{allowed:.0%}; the model was trained on other data, or its solver stopped early"
         )
 
     def score(
@@ -124,6 +134,12 @@ class _Problem:
     system: System
     start_size: float
     "Size of the loss gradient at w = 0, on the same scale."
+
+    @property
+    def confirmed(self) -> bool:
+        """Whether a fitted intercept balances the residuals, as it does on no other data."""
+        check = self.system.check
+        return bool(check.size and np.abs(check).max() <= CONFIRMED * self.system.magnitude.max())
 
     @property
     def title(self) -> str:
@@ -162,19 +178,25 @@ def _pose(fitted: Fitted, data: TrainingData) -> _Problem:
         weight = weight / weight.sum()
     intercepts = np.broadcast_to(np.zeros(1) if fitted.intercept is None else fitted.intercept, (len(parameters),))
     systems = [
-        _linear(fitted, w, *stationarity.squared_loss(X, target, w, float(c), weight, centre=free))
+        _linear(fitted, w, stationarity.squared_loss(X, target, w, float(c), weight, free))
         for w, target, c in zip(parameters, y.T, intercepts, strict=True)
     ]
+    system = stationarity.stacked(systems)
+    if np.linalg.matrix_rank(system.A / np.linalg.norm(system.A, axis=0)) < system.A.shape[1]:
+        raise NotApplicable("all non-zero coefficients have one size, for which the two penalties cannot be told apart")
     centred = y - np.average(y, axis=0, weights=weight) if free else y
-    return _Problem(fitted.learner, stationarity.stacked(systems), float(np.linalg.norm(X.T @ (weight[:, None] * centred))))
+    return _Problem(fitted.learner, system, float(np.linalg.norm(X.T @ (weight[:, None] * centred))))
 
 
-def _linear(fitted: Fitted, w: Array, gradient: Array, magnitude: Array) -> System:
-    if fitted.learner == "ridge" and fitted.settings.get("positive"):
-        kept = w > 0  # a coefficient held at its bound has a gradient of its own
-        w, gradient, magnitude = w[kept], gradient[kept], magnitude[kept]
+def _linear(fitted: Fitted, w: Array, gradient: Gradient) -> System:
+    if fitted.settings.get("positive"):
+        used = w > 0  # a coefficient held at its bound has a gradient of its own
+    elif fitted.learner == "ridge":
+        used = np.full(len(w), True)
+    else:
+        used = w != 0
     build = {"ridge": stationarity.ridge, "lasso": stationarity.lasso, "elastic_net": stationarity.elastic_net}
-    return build[fitted.learner](w, gradient, magnitude)
+    return build[fitted.learner](w[used], stationarity.kept(gradient, used))
 
 
 def _parameters(fitted: Fitted, X: Array, y: Array) -> Array:
@@ -245,6 +267,10 @@ def _profile(problem: _Problem, values: dict[str, float]) -> Curve:
         log_y=True,
         marks={"stolen": values["alpha"]} if values["alpha"] > 0 else {},
     )
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _digits(values: dict[str, float], intervals: dict[str, tuple[float, float]]) -> int:

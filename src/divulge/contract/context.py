@@ -104,7 +104,8 @@ class Context:
         The piece has a random generator of its own, so that what follows does not depend on whether it was computed.
         """
         try:
-            return self._memory.recall(name)  # type: ignore[no-any-return]  # what was kept under this name
+            kept: T = self._memory.recall(name)
+            return kept
         except KeyError:
             value = compute(self._generator(name))
             self._memory.keep(name, value)

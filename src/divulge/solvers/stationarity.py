@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,8 @@ class System:
     "(equations,)"
     magnitude: Array
     "(equations,) sum of absolute values of what was added up in b: its rounding error is a multiple of this"
+    check: Array
+    "(checks,) more that must vanish, whatever the penalty and however early the solver stopped"
 
 
 @dataclass(frozen=True)
@@ -40,9 +42,11 @@ class Estimate:
     covariance: Array
     "(penalties, penalties)"
     leftover: float
-    "‖b + Aλ̂‖ / ‖b‖: 0 when λ̂ explains the gradient fully, 1 when it explains nothing"
+    "‖(b + Aλ̂, check)‖ / ‖b‖: 0 when λ̂ explains the gradient fully, 1 and more when it explains nothing"
     spare: int
     "equations beyond the number of penalties"
+    chance: float
+    "how often penalties would explain as much of a gradient that has nothing to do with them"
 
 
 def solve(system: System, confidence: float = 0.99) -> Estimate:
@@ -59,56 +63,88 @@ def solve(system: System, confidence: float = 0.99) -> Estimate:
     values = -(inverse @ (Q.T @ b)) / scale
     residual = b + A @ values
     spare = len(b) - A.shape[1]
-    size = float(np.linalg.norm(residual))
+    left = float(np.linalg.norm(residual))
+    size = float(np.hypot(left, np.linalg.norm(system.check)))
     spread = np.linalg.norm(inverse, axis=1) / scale
     quantile = float(stats.t.ppf(0.5 + confidence / 2, spare)) if spare else 0.0
-    typical = size / np.sqrt(spare) if spare else 0.0
+    typical = left / np.sqrt(spare) if spare else 0.0
     rounding = ROUNDING_SAFETY * EPSILON * float(np.linalg.norm(system.magnitude))
     half = max(quantile * typical, size, rounding)
     covariance = (inverse @ inverse.T) / np.outer(scale, scale) * half**2
-    norm = float(np.linalg.norm(b))
-    return Estimate(values, half * spread, covariance, size / norm if norm else 1.0, spare)
+    norm = float(np.linalg.norm(b)) or 1.0
+    # In a random direction the share of ‖b‖² explained follows a Beta law, and what is left the mirrored one.
+    chance = float(stats.beta.cdf((left / norm) ** 2, spare / 2, A.shape[1] / 2)) if spare else 1.0
+    return Estimate(values, half * spread, covariance, size / norm, spare, chance)
 
 
-def squared_loss(X: Array, y: Array, w: Array, c: float, weight: Array, centre: bool) -> tuple[Array, Array]:
-    """Gradient (d,) of ½Σ weight (Xw + c − y)² in w, and the magnitude of its terms.
+@dataclass(frozen=True)
+class Gradient:
+    """Gradient of a loss at the learned parameters, with the magnitude of the terms it is the sum of."""
+
+    values: Array
+    "(d,)"
+    magnitude: Array
+    "(d,)"
+    balance: float | None
+    "the derivative in a free intercept, in units of the others: it must vanish whatever the penalty"
+
+    @property
+    def check(self) -> Array:
+        return np.zeros(0) if self.balance is None else np.array([self.balance])
+
+
+def squared_loss(X: Array, y: Array, w: Array, c: float, weight: Array, free: bool) -> Gradient:
+    """Gradient of ½Σ weight (Xw + c − y)², where the intercept c is free or absent.
 
     With a free intercept the residuals add up to nothing, so columns may be centred, which cancels less.
     One pass over blocks of rows that stay in the cache: on large data the time is all memory.
     """
-    mean = weight @ X / weight.sum() if centre else np.zeros(X.shape[1])
+    d = X.shape[1]
+    mean = weight @ X / weight.sum() if free else np.zeros(d)
     c += float(mean @ w)
-    gradient, magnitude = np.zeros(X.shape[1]), np.zeros(X.shape[1])
-    rows = max(1, BLOCK // X.shape[1])
+    gradient, magnitude = np.zeros(d), np.zeros(d)
+    squares = balance = 0.0
+    rows = max(1, BLOCK // d)
     for start in range(0, len(X), rows):
         part = slice(start, start + rows)
         block = X[part] - mean
-        gradient += block.T @ (weight[part] * (block @ w + c - y[part]))
+        residual = weight[part] * (block @ w + c - y[part])
+        gradient += block.T @ residual
+        balance += float(residual.sum())
         np.abs(block, out=block)
         magnitude += block.T @ (weight[part] * (block @ np.abs(w) + np.abs(c - y[part])))
-    return gradient, magnitude
+        squares += float(weight[part] @ (block**2).sum(axis=1))
+    if not free:
+        return Gradient(gradient, magnitude, None)
+    width = float(np.sqrt(squares / (d * weight.sum())))  # of a typical centred column
+    return Gradient(gradient, magnitude, width * balance)
 
 
-def ridge(w: Array, gradient: Array, magnitude: Array) -> System:
+def ridge(w: Array, gradient: Gradient) -> System:
     """½ loss + λ/2 ‖w‖²."""
-    return System(w[:, None], gradient, magnitude)
+    return System(w[:, None], gradient.values, gradient.magnitude, gradient.check)
 
 
-def lasso(w: Array, gradient: Array, magnitude: Array) -> System:
+def lasso(w: Array, gradient: Gradient) -> System:
     """½ loss + λ ‖w‖₁, where w is not 0."""
-    kept = w != 0
-    return System(np.sign(w[kept])[:, None], gradient[kept], magnitude[kept])
+    return System(np.sign(w)[:, None], gradient.values, gradient.magnitude, gradient.check)
 
 
-def elastic_net(w: Array, gradient: Array, magnitude: Array) -> System:
+def elastic_net(w: Array, gradient: Gradient) -> System:
     """½ loss + λ₁ ‖w‖₁ + λ₂/2 ‖w‖², where w is not 0."""
-    kept = w != 0
-    return System(np.column_stack([np.sign(w[kept]), w[kept]]), gradient[kept], magnitude[kept])
+    A = np.column_stack([np.sign(w), w])
+    return System(A, gradient.values, gradient.magnitude, gradient.check)
+
+
+def kept(gradient: Gradient, chosen: Array) -> Gradient:
+    """Only the chosen coordinates."""
+    return replace(gradient, values=gradient.values[chosen], magnitude=gradient.magnitude[chosen])
 
 
 def kernel_ridge(K: Array, y: Array, dual: Array, weight: Array) -> System:
     """½ Σ weight (K c − y)² + λ/2 cᵀKc, with the common factor K taken out."""
-    return System(dual[:, None], weight * (K @ dual - y), weight * (np.abs(K) @ np.abs(dual) + np.abs(y)))
+    magnitude = weight * (np.abs(K) @ np.abs(dual) + np.abs(y))
+    return System(dual[:, None], weight * (K @ dual - y), magnitude, np.zeros(0))
 
 
 def stacked(systems: list[System]) -> System:
@@ -117,6 +153,7 @@ def stacked(systems: list[System]) -> System:
         np.concatenate([system.A for system in systems]),
         np.concatenate([system.b for system in systems]),
         np.concatenate([system.magnitude for system in systems]),
+        np.concatenate([system.check for system in systems]),
     )
 
 
