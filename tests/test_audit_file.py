@@ -95,6 +95,9 @@ confidence = 0.9
         (HELD + "[truth.data.hyperparameter]\nalpha = 1", r"\[truth.data\]: unknown key 'hyperparameter'"),
         (HELD + '[truth.hyperparameters]\nalpha = "big"', "finite number for hyperparameter 'alpha'"),
         ("seed = ", "cannot read .*audit.toml"),
+        ('out = " "' + HELD, "name of a run folder for 'out'"),
+        (HELD + "[truth]\ndata = 3", r"expected a section \[truth.data.KIND\], got data = 3"),
+        (HELD.replace('file = "data.npz"', 'dataset = "diabetes"\nname = "x"'), "unknown key 'name'"),
     ],
 )
 def test_a_mistake_is_named_with_its_place_and_remedy(folder, text, sentence):
@@ -112,6 +115,8 @@ def test_a_command_line_source_takes_the_same_options(folder):
     data = audit_file.open_source("training_data", f"{folder}/data.csv#target=label")
     assert np.array_equal(data.X, [[1, 2], [3, 4]])
     assert np.array_equal(data.y, [0, 1])
+    (folder / "years.csv").write_text("a,2020\n1,2\n3,4\n")
+    assert np.array_equal(audit_file.open_source("training_data", f"{folder}/years.csv#target=2020").y, [2, 4])
     with pytest.raises(BadInput, match="write FILE#option=value"):
         audit_file.open_source("training_data", f"{folder}/data.csv#target")
 

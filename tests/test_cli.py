@@ -87,7 +87,7 @@ def test_exit_code_one_only_for_a_leak_and_only_when_asked(folder, capfd):
 def test_an_audit_runs_from_its_file_and_its_report_can_be_drawn_again(folder, capfd):
     code, out, _ = run(capfd, "audit", "audit.toml")
     assert code == 0
-    assert "1 of 1 finding is a leak." in out
+    assert "1 leak in 1 finding." in out
     page = folder / "runs" / "audit" / "report.html"
     first = page.read_bytes()
     page.unlink()
@@ -96,6 +96,9 @@ def test_an_audit_runs_from_its_file_and_its_report_can_be_drawn_again(folder, c
 
 
 def test_a_plan_is_printed_and_nothing_runs(folder, capfd):
+    code, out, _ = run(capfd, "audit", "audit.toml", "--plan", "--json")
+    assert code == 0
+    assert json.loads(out)[0]["wins"] == "hyperparameters of model"
     code, out, _ = run(capfd, "audit", "audit.toml", "--plan")
     assert code == 0
     assert "hyperparameters of model" in out
@@ -134,6 +137,10 @@ def test_demo_writes_a_report_with_leaks_and_a_control_that_is_none(folder, capf
         (["attack", "hyperparameters"], "--fitted"),
         (["adit", "audit.toml"], "audit"),
         (["demo", "--out", "data.npz/run"], "cannot write in data.npz/run"),
+        (["demo", "--out", "."], "got one with other files; choose another"),
+        (["demo", "--seed", "-1"], "expected a seed from 0"),
+        (["audit", "audit.toml", "--workers", "0"], "at least one worker"),
+        (["reproduce", "hyperparameters-ridge", "--workers", "-5"], "at least one worker"),
     ],
 )
 def test_bad_input_ends_with_one_sentence_and_exit_code_two(folder, capfd, arguments, sentence):
@@ -141,6 +148,37 @@ def test_bad_input_ends_with_one_sentence_and_exit_code_two(folder, capfd, argum
     assert code == 2
     assert sentence in " ".join(err.replace("│", " ").split())
     assert "Traceback" not in err
+
+
+def test_a_bug_is_one_line_and_never_the_code_of_a_leak(folder, capfd, monkeypatch):
+    from divulge import auditing
+
+    def broken(*given, **more):
+        raise RuntimeError("surprise")
+
+    monkeypatch.setattr(auditing, "audit", broken)
+    code, _, err = run(capfd, *ATTACK, "--fail-on-leak")
+    assert code == 3
+    assert err.startswith("error: RuntimeError: surprise; this is a bug")
+    monkeypatch.setenv("DIVULGE_DEBUG", "1")
+    with pytest.raises(RuntimeError):
+        cli.main(ATTACK)
+
+
+def test_output_that_nobody_reads_or_can_be_written_ends_quietly(folder):
+    divulge = f"{sys.executable} -m divulge.cli"
+    ran = subprocess.run(
+        [
+            "bash",
+            "-c",
+            f"{divulge} attacks | head -c 0; echo ${{PIPESTATUS[0]}}; {divulge} attacks --json > /dev/full; echo $?",
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert ran.stdout.split() == ["0", "2"]
+    assert "Traceback" not in ran.stderr
 
 
 def test_an_unfitted_estimator_is_named(folder, capfd):

@@ -5,6 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 from divulge.contract import (
     Access,
@@ -29,7 +30,7 @@ from divulge.contract import (
     Weights,
     option_class,
 )
-from divulge.errors import AttackFailed, BadInput, BudgetSpent, NotApplicable, TruthSealed
+from divulge.errors import AttackFailed, BadInput, NotApplicable, TruthSealed
 
 X = np.arange(6.0).reshape(3, 2)
 
@@ -68,7 +69,7 @@ def test_attacks_are_never_subclassed():
 
 
 def test_options_are_frozen_checked_and_unknown_ones_refused_with_the_nearest():
-    with pytest.raises(BadInput, match=r"option 'power' of Norm: input should be a valid number.*'big'"):
+    with pytest.raises(BadInput, match=r"Norm: option .power.: input should be a valid number.*'big'"):
         Norm(power="big")
     with pytest.raises(BadInput, match="unknown key 'powr'; did you mean 'power'"):
         Norm(powr=1)
@@ -137,9 +138,72 @@ def test_a_query_budget_is_never_overdrawn_and_marks_the_finding_partial():
 
 
 def test_a_time_budget_ends_an_attack_between_its_steps():
-    budget = Budget(seconds=1e-9)
-    with pytest.raises(BudgetSpent, match="seconds ran out"):
-        budget.check()
+    done = []
+
+    @option_class
+    class Slow(Attack[TrainingData, Hyperparameters]):
+        def run(self, held, context):
+            context.map(lambda item, rng: done.append(item), range(5))
+            return Finding.leak(Hyperparameters({"a": 1.0}), "Won.")
+
+    class MinuteAStep(Budget):
+        @property
+        def elapsed(self):
+            return 60.0 * len(done)
+
+    finding = Slow()(TrainingData(X), context=Context(budget=MinuteAStep(seconds=90)))
+    assert finding.verdict is Verdict.FAILED
+    assert finding.partial
+    assert "seconds ran out" in finding.summary
+    assert done == [0, 1]
+
+
+def test_queries_of_a_piece_that_is_found_again_count_again():
+    class Remembers(dict):
+        recall = dict.__getitem__
+        keep = dict.__setitem__
+
+    memory = Remembers()
+
+    @option_class
+    class Asks(Attack[Predictions, Hyperparameters]):
+        def run(self, held, context):
+            first = context.once("first", lambda rng: float(held.value(np.ones((60, 2))).sum()))
+            second = context.once("second", lambda rng: float(held.value(np.ones((60, 2))).sum()))
+            return Finding.leak(Hyperparameters({"a": first + second}), "Won.")
+
+    for _ in range(2):
+        finding = Asks()(Predictions(double, 2), context=Context(budget=Budget(queries=100), memory=memory))
+        assert finding.partial
+        assert finding.cost.queries == 60
+    assert Asks()(Predictions(double, 2), context=Context(memory=memory)).cost.queries == 120
+
+
+def test_a_method_that_returns_nothing_is_named():
+    @option_class
+    class Forgets(Attack[TrainingData, Hyperparameters]):
+        def run(self, held, context):
+            return Finding.leak(Hyperparameters({"a": 1.0}), "Won.")
+
+        def score(self, finding, held, truth):
+            pass
+
+    with pytest.raises(TypeError, match=r"Forgets.score returned NoneType; return a Finding"):
+        Forgets()(TrainingData(X), truth={"hyperparameters": Hyperparameters({"a": 2.0})})
+
+
+def test_scoring_cannot_change_the_loot_in_place_either():
+    @option_class
+    class Cheat(Attack[TrainingData, Hyperparameters]):
+        def run(self, held, context):
+            return Finding.leak(Hyperparameters({"a": 1.0}), "Guessed.")
+
+        def score(self, finding, held, truth):
+            finding.loot.values["a"] = truth.get(Hyperparameters).values["a"]
+            return finding
+
+    finding = Cheat()(TrainingData(X), truth={"hyperparameters": Hyperparameters({"a": 2.0})})
+    assert finding.loot.values == {"a": 1.0}
 
 
 def test_answers_of_the_wrong_shape_or_not_finite_are_not_applicable():
@@ -165,6 +229,8 @@ def test_gradients_serve_where_predictions_are_needed():
         (lambda: TrainingData([[np.nan, 1.0]]), "got 1 NaN or infinite"),
         (lambda: TrainingData(X, [1, 2]), "one label for each of the 3 training points, got shape .2,."),
         (lambda: TrainingData([["a", "b"]]), "expected numbers"),
+        (lambda: TrainingData([[1.0], [1.0, 2.0]]), "rows of different ones"),
+        (lambda: TrainingData(csr_array(X)), "pass it as .toarray"),
         (lambda: TrainingData(np.zeros((0, 2))), "at least one training point"),
         (lambda: TrainingData(X, sample_weight=[-1, 1, 1]), "none negative"),
         (lambda: TrainingData(X, shape=(3, 3)), "does not fill 2 features"),

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from divulge.auditing import audit, reopen
-from divulge.contract import Cost, Fitted, Hyperparameters, TrainingData
+from divulge.contract import Budget, Cost, Fitted, Hyperparameters, TrainingData
 from divulge.errors import BadInput
 from divulge.runner import locked
 from divulge.storage import fingerprint
@@ -77,18 +77,17 @@ def killed_after(folder, environment, pieces):
     """Start an audit and kill it, without warning, when so many pieces have been written."""
     process = subprocess.Popen(command(folder), env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     while process.poll() is None:
-        if len(list((folder / "runs").glob("audit/pieces/*/*.json"))) >= pieces:
+        if len(list((folder / "runs").glob("audit/pieces/**/*.json"))) >= pieces:
             process.send_signal(signal.SIGKILL)
             break
     return process.wait() == -signal.SIGKILL
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_a_killed_run_resumes_to_the_same_findings_bit_for_bit(described, workers):
+def test_a_killed_run_resumes_to_the_same_findings_bit_for_bit_with_any_number_of_workers(described):
     make, environment = described
-    whole = make("whole", workers)
+    whole = make("whole", workers=1)
     subprocess.run(command(whole), env=environment, check=True, capture_output=True)
-    broken = make("broken", workers)
+    broken = make("broken", workers=2)
     kills = sum(killed_after(broken, environment, pieces) for pieces in (0, 1, 2, 9, 20, 26))
     assert kills >= 4
     subprocess.run(command(broken), env=environment, check=True, capture_output=True)
@@ -179,6 +178,71 @@ def test_a_disk_that_fills_up_ends_with_a_sentence_and_keeps_what_is_finished(de
     assert "Traceback" not in ended.stderr
     subprocess.run(command(folder), env=environment, check=True, capture_output=True)
     assert len(reopen(folder / "runs" / "audit").findings) == 2
+
+
+def ridge():
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(30, 3))
+    y = X @ [1.0, 2.0, 3.0] + rng.normal(size=30)
+    from sklearn.linear_model import Ridge
+
+    return {"model": Fitted(Ridge(alpha=2.0).fit(X, y)), "data": TrainingData(X, y)}
+
+
+def test_a_folder_with_other_files_is_refused_and_left_alone(tmp_path):
+    (tmp_path / "arrays").mkdir()
+    (tmp_path / "arrays" / "precious.npz").write_bytes(b"mine")
+    with pytest.raises(BadInput, match="got one with other files; choose another"):
+        audit(ridge(), out=tmp_path)
+    assert (tmp_path / "arrays" / "precious.npz").read_bytes() == b"mine"
+    with pytest.raises(BadInput, match="an empty one; name a folder"):
+        audit(ridge(), out="")
+
+
+def test_only_a_runs_own_arrays_are_ever_removed(tmp_path):
+    audit(ridge(), out=tmp_path)
+    (tmp_path / "arrays" / "precious.npz").write_bytes(b"mine")
+    audit(ridge(), out=tmp_path, seed=1, options={"hyperparameters": {"confidence": 0.9}})
+    assert (tmp_path / "arrays" / "precious.npz").exists()
+    assert len(list((tmp_path / "arrays").iterdir())) == 2
+
+
+@pytest.mark.parametrize("harm", ["finding gone", "arrays gone", "arrays cut", "no finding", "not a value"])
+def test_a_damaged_piece_is_computed_again(tmp_path, harm):
+    first = audit(ridge(), out=tmp_path).findings[0]
+    piece = next(tmp_path.glob("pieces/*/finding.json"))
+    arrays_of_piece = next(piece.parent.glob("arrays/*.npz"))
+    if harm == "finding gone":
+        piece.unlink()
+    elif harm == "arrays gone":
+        arrays_of_piece.unlink()
+    elif harm == "arrays cut":
+        arrays_of_piece.write_bytes(arrays_of_piece.read_bytes()[:-9])
+    elif harm == "no finding":
+        piece.write_text('{"schema": 1, "arrays": null, "value": 5}')
+    else:
+        piece.write_text("{")
+    for _ in range(2):
+        again = audit(ridge(), out=tmp_path).findings[0]
+        assert fingerprint(again.loot) == fingerprint(first.loot)
+    assert reopen(tmp_path).complete
+
+
+def test_what_is_held_may_be_renamed_without_attacking_again(tmp_path):
+    audit(ridge(), out=tmp_path)
+    held = ridge()
+    record = audit({"renamed": held["model"], "data": held["data"]}, out=tmp_path).record
+    assert len(list((tmp_path / "pieces").iterdir())) == 1
+    assert list(record.findings[0].provenance.inputs) == ["renamed", "data"]
+    assert record.findings[0].provenance.won == "hyperparameters of renamed"
+
+
+def test_a_time_budget_stops_before_the_next_attack_and_a_later_run_goes_on(tmp_path):
+    spent = audit(ridge(), out=tmp_path, budget=Budget(seconds=1e-9))
+    assert not spent.record.complete
+    assert [finding.verdict.value for finding in spent.findings] == ["failed"]
+    assert "ran out" in spent.findings[0].summary
+    assert audit(ridge(), out=tmp_path).leaks
 
 
 def test_an_unwritable_folder_is_named(tmp_path):

@@ -100,6 +100,14 @@ def test_pruning_drops_the_arrays_of_older_values(tmp_path):
     assert np.array_equal(load(tmp_path / "value.json"), np.arange(4))
 
 
+def test_a_number_of_single_precision_stays_one(tmp_path):
+    save({"x": np.float32(0.1), "y": np.float16("nan")}, tmp_path / "v.json")
+    again = load(tmp_path / "v.json")
+    assert type(again["x"]) is np.float32
+    assert again["x"] * 3.3 == np.float32(0.1) * 3.3
+    assert np.isnan(again["y"])
+
+
 def test_a_target_is_known_by_its_identity():
     def model(points):
         return points

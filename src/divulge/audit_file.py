@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from divulge.errors import BadInput, refuse_unknown
 
 KEYS = ("title", "out", "seed", "workers", "attacks", "allow_pickle", "budget", "held", "truth", "options")
 SOURCES = ("file", "url", "dataset")
+NAMES = ("features", "target", "weights")
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +38,10 @@ def read(path: Path, *, allow_pickle: bool = False) -> AuditFile:
     document = _document(path)
     refuse_unknown(document, KEYS, str(path))
     allow_pickle = allow_pickle or _value(document, "allow_pickle", bool, False, path)
-    out = path.parent / _value(document, "out", str, f"runs/{path.stem}", path)
+    out = _value(document, "out", str, f"runs/{path.stem}", path)
+    if not out.strip():
+        raise BadInput(f"{path}: expected the name of a run folder for 'out', got an empty one; name a folder")
+    out = path.parent / out
     opener = _Opener(path.parent, out / "ledger.sqlite", allow_pickle)
     sections = _value(document, "held", dict, {}, path)
     if not sections:
@@ -64,15 +69,15 @@ def read(path: Path, *, allow_pickle: bool = False) -> AuditFile:
 def open_source(kind: str, source: str, *, allow_pickle: bool = False) -> Access:
     """What a command line names: `FILE`, or `FILE#option=value&option=value` with the options of a [held] section."""
     name, _, text = source.partition("#")
-    options = {}
+    options: dict[str, Any] = {}
     for part in filter(None, text.split("&")):
         key, equals, value = part.partition("=")
         if not equals:
             raise BadInput(f"expected option=value after '#' in {source!r}, got {part!r}; write FILE#option=value")
-        try:
-            options[key] = tomllib.loads(f"value = {value}")["value"]
-        except tomllib.TOMLDecodeError:
-            options[key] = value
+        options[key] = value
+        if key not in NAMES:  # a column may be called 2020
+            with suppress(tomllib.TOMLDecodeError):
+                options[key] = tomllib.loads(f"value = {value}")["value"]
     key = "url" if "://" in name else "file"
     return _Opener(Path(), Path("ledger.sqlite"), allow_pickle).open({key: name, **options}, source, kind)
 
@@ -120,6 +125,8 @@ class _Opener:
     def _dataset(self, kind: str, source: str, options: Mapping[str, Any]) -> Access:
         from divulge import datasets
 
+        if "name" in options:
+            raise BadInput("unknown key 'name'; a dataset's name is what dataset = says")
         makers: dict[str, type[TrainingData] | type[Candidates]] = {"training_data": TrainingData, "candidates": Candidates}
         if kind not in makers:
             raise BadInput(f"a dataset can be training_data or candidates, not {kind}; give a file instead")
@@ -135,6 +142,10 @@ def _truth(section: Mapping[str, Any], names: set[str], opener: _Opener) -> dict
             truth[key] = _true(key, value, f"[truth.{key}]", opener)
         else:
             refuse_unknown([key], names | set(Access.kinds), "[truth]")
+            if not isinstance(value, dict):
+                raise BadInput(
+                    f"[truth]: expected a section [truth.{key}.KIND], got {key} = {value!r}; write it as a section"
+                )
             refuse_unknown(value, Access.kinds, f"[truth.{key}]")
             truth[key] = {kind: _true(kind, part, f"[truth.{key}.{kind}]", opener) for kind, part in value.items()}
     return truth

@@ -40,7 +40,7 @@ class Audit:
 
 
 def audit(
-    held: Iterable[Access] | Mapping[str, Access],
+    held: Access | Iterable[Access] | Mapping[str, Access],
     truth: Known | None = None,
     *,
     out: Path | str | None = None,
@@ -59,13 +59,11 @@ def audit(
     knows by kind, `{"hyperparameters": ...}`, or by the name of the thing it is about, `{"model": {...}}`.
     With `out`, the run folder there resumes what an earlier audit of the same things finished, and holds the report.
     """
-    if seed < 0 or (workers is not None and workers < 1):
-        raise BadInput(
-            f"expected a seed from 0 and at least one worker, got seed {seed} and {workers} workers; correct them"
-        )
     things = graph.hold(held, sources or {})
     chosen = choose(attacks, options or {})
     known = _Known(truth or {}, {thing.name for thing in things})
+    if out is not None and not str(out).strip():
+        raise BadInput("expected the name of a run folder for out, got an empty one; name a folder")
     folder = Path(out) if out is not None else None
     runner = Runner(folder, seed=seed, budget=budget, workers=workers, observer=observer)
     pursuit = _Pursuit(title or "Audit", things, chosen, known, runner)
@@ -80,10 +78,19 @@ def audit(
 def choose(names: Iterable[str] | None, options: Mapping[str, Mapping[str, Any]]) -> list[Attack[Any, Any]]:
     """Attacks by name (all of them when none is named), each with its options."""
     available = registry.attacks()
-    names = list(available) if names is None else list(names)
+    names = list(available) if names is None else list(dict.fromkeys(names))
+    if not names:
+        raise BadInput("expected at least one attack, got none; leave attacks out to run all that are installed")
     refuse_unknown(names, available, "attacks")
     refuse_unknown(options, names, "options")
-    return [available[name](**options.get(name, {})) for name in names]
+    chosen = []
+    for name in names:
+        given = options.get(name, {})
+        if not isinstance(given, Mapping):
+            raise BadInput(f"options of {name}: expected named values, got {given!r}; write them as [options.{name}]")
+        refuse_unknown(given, available[name].option_names(), f"options of {name}")
+        chosen.append(available[name](**given))
+    return chosen
 
 
 def plan(
@@ -96,7 +103,11 @@ def plan(
 
 def reopen(folder: Path) -> Record:
     """The record of an earlier audit."""
-    if not folder.is_dir():
+    try:
+        found = folder.is_dir()
+    except OSError as error:
+        raise BadInput(f"cannot read {folder}: {error.strerror}; check that you may read it") from None
+    if not found:
         raise BadInput(f"expected a run folder at {folder}, found none; give the folder an audit wrote")
     record = load(folder / FINDINGS)
     if not isinstance(record, Record):
@@ -166,6 +177,9 @@ class _Known:
         self.everywhere = kinds
         self.about_one = {key: cast(Mapping[str, Access], value) for key, value in truth.items() if key not in kinds}
         refuse_unknown(self.about_one, names | set(Access.kinds), "truth")
+        for name, known in self.about_one.items():
+            if not isinstance(known, Mapping):
+                raise BadInput(f"truth: expected something such as Hyperparameters(...) under {name!r}, got {known!r}")
         for known in ({}, *self.about_one.values()):
             Truth({**self.everywhere, **known})  # refuses what is of the wrong kind before anything has run
 

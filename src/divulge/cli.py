@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import inspect
 import io
+import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from divulge.auditing import Audit
     from divulge.contract import Access, Attack
 
-DONE, LEAK, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+DONE, LEAK, BAD_INPUT, BUG, INTERRUPTED = 0, 1, 2, 3, 130
 
 app = App(
     name="divulge",
@@ -97,7 +98,7 @@ def audit_command(
     output = output or Output()
     described = audit_file.read(file, allow_pickle=allow_pickle)
     if plan:
-        terminal.show_plan(auditing.plan(described.held, described.attacks, described.options))
+        terminal.show_plan(auditing.plan(described.held, described.attacks, described.options), as_json=output.json)
         return DONE
     with terminal.watching(quiet=output.json) as observer:
         audit = auditing.audit(
@@ -200,18 +201,40 @@ def main(tokens: Sequence[str] | None = None) -> int:
     try:
         if tokens[:1] == ["attack"]:
             _add_attacks()  # only now: it imports every attack
-        code = app(tokens, exit_on_error=False, print_error=True, result_action="return_value")
+        code = app(tokens, exit_on_error=False, print_error=False, result_action="return_value")
+        sys.stdout.flush()
         return code if isinstance(code, int) else DONE
-    except CycloptsError:
-        return BAD_INPUT
+    except CycloptsError as error:
+        return _refused(_mistake(error))
     except BadInput as error:
-        sys.stderr.write(f"error: {error}\n")
-        return BAD_INPUT
+        return _refused(str(error))
     except KeyboardInterrupt:
         sys.stderr.write("stopped; what is finished is kept: run the same command again to go on\n")
         return INTERRUPTED
     except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nobody reads on: the rest may go nowhere
         return DONE
+    except OSError as error:
+        return _refused(f"cannot write the output: {error.strerror or error}; free space or send it elsewhere")
+    except Exception as error:  # never a traceback, and never the code that means a leak
+        if os.environ.get("DIVULGE_DEBUG"):
+            raise
+        sys.stderr.write(f"error: {type(error).__name__}: {error}; this is a bug: set DIVULGE_DEBUG=1 to see where\n")
+        return BUG
+
+
+def _refused(sentence: str) -> int:
+    sys.stderr.write(f"error: {sentence}\n")
+    return BAD_INPUT
+
+
+def _mistake(error: CycloptsError) -> str:
+    """What is wrong with the flags, in one sentence."""
+    if type(error.__cause__).__name__ == "ValidationError":
+        from divulge.contract.attack import invalid_option
+
+        return invalid_option(error.__cause__)  # type: ignore[arg-type]  # named so that pydantic need not be imported
+    return " ".join(str(error).split())
 
 
 def _add_attacks() -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from divulge import datasets
 from divulge.auditing import Audit, audit
 from divulge.contract import Access, Fitted, Hyperparameters, TrainingData
+from divulge.errors import BadInput
 from divulge.runner import Observer
 from divulge.victims import classical
 
@@ -23,6 +24,8 @@ LEARNERS: dict[str, dict[str, Any]] = {
 
 def run(out: Path, seed: int, observer: Observer | None = None) -> Audit:
     """Train four learners with secret penalties on the diabetes table, and one more on other patients; steal from all."""
+    if seed < 0:
+        raise BadInput(f"expected a seed from 0, got {seed}; correct it")
     rng = np.random.default_rng(seed)
     table = datasets.load("diabetes", standardised=True)
     here, elsewhere = np.split(rng.permutation(len(table.X)), [300])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import chain, count, product
 from typing import Any
 
 from divulge.contract import Access, Attack
@@ -53,14 +53,16 @@ class Step:
         return (*(name for held in self.inputs for name in held.path), self.attack.name)
 
 
-def hold(held: Iterable[Access] | Mapping[str, Access], sources: Mapping[str, str] | None = None) -> list[Held]:
+def hold(held: Access | Iterable[Access] | Mapping[str, Access], sources: Mapping[str, str] | None = None) -> list[Held]:
     """Name what is held from the start: by the names given, or by its kind."""
+    things = [held] if isinstance(held, Access) else list(held.values() if isinstance(held, Mapping) else held)
+    for access in things:
+        if not isinstance(access, Access):
+            raise BadInput(f"expected things such as Fitted(...) or TrainingData(...), got {type(access).__name__}")
     if not isinstance(held, Mapping):
         counts: Counter[str] = Counter()
         named = {}
-        for access in held:
-            if not isinstance(access, Access):
-                raise BadInput(f"expected things such as Fitted(...) or TrainingData(...), got {type(access).__name__}")
+        for access in things:
             kind = access.kind.replace("_", " ")
             counts[kind] += 1
             named[kind if counts[kind] == 1 else f"{kind} {counts[kind]}"] = access
@@ -127,4 +129,5 @@ def _name(step: Step, taken: set[str]) -> str:
     plain = f"{step.attack.yields.kind.replace('_', ' ')} of {step.roots[0]}"
     by = f"{plain} by {step.attack.name}"
     whole = f"{by} from {' and '.join(thing.name for thing in step.inputs)}"
-    return next(name for name in (plain, by, whole) if name not in taken)
+    more = (f"{whole} ({number})" for number in count(2))
+    return next(name for name in chain((plain, by, whole), more) if name not in taken)

@@ -16,11 +16,15 @@ GROUP = "divulge.attacks"
 def _loaded() -> tuple[dict[str, type[Attack[Any, Any]]], dict[str, str]]:
     attacks: dict[str, type[Attack[Any, Any]]] = {}
     broken: dict[str, str] = {}
-    for point in sorted(entry_points(group=GROUP), key=lambda point: (point.name, point.value)):
+    # Ours first: a plug-in cannot take the name of an attack that comes with divulge.
+    points = sorted(entry_points(group=GROUP), key=lambda point: (not point.value.startswith("divulge."), point.name))
+    for point in points:
         try:
             attack = point.load()
             _check(point.name, attack)
-        except Exception as error:  # a plug-in may fail in any way, and must not take the others along
+            if attacks.get(point.name, attack) is not attack:
+                raise BadInput(f"the name is taken by {attacks[point.name].__module__}; choose another")
+        except (Exception, SystemExit) as error:  # a plug-in may fail in any way, and must not take the others along
             broken[point.name] = f"{point.value}: {type(error).__name__}: {error}"
         else:
             attacks[point.name] = attack
@@ -29,7 +33,7 @@ def _loaded() -> tuple[dict[str, type[Attack[Any, Any]]], dict[str, str]]:
 
 def attacks() -> dict[str, type[Attack[Any, Any]]]:
     """Name -> attack class, by name."""
-    return dict(_loaded()[0])
+    return dict(sorted(_loaded()[0].items()))
 
 
 def broken() -> dict[str, str]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import re
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
@@ -21,11 +23,13 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from divulge import __version__
-from divulge.contract import Budget, Context, Finding, Truth
+from divulge.contract import Access, Budget, Context, Finding, Truth
 from divulge.contract.context import Forgetful, Memory, Task, one_by_one
 from divulge.errors import BadInput, StorageError, sentence
 from divulge.graph import Step
 from divulge.storage import fingerprint, load, save, sweep, write
+
+LOCK = ".lock"
 
 
 class Observer(Protocol):
@@ -64,6 +68,10 @@ class Runner:
         workers: int | None = None,
         observer: Observer | None = None,
     ) -> None:
+        if seed < 0 or (workers is not None and workers < 1):
+            raise BadInput(f"expected a seed from 0 and at least one worker, got {seed} and {workers}; correct them")
+        if budget is not None and not isinstance(budget, Budget):
+            raise BadInput(f"expected a Budget, got {budget!r}; pass Budget(seconds=..., queries=...)")
         self.folder = folder
         self.seed = seed
         self.budget = budget or Budget()
@@ -72,20 +80,18 @@ class Runner:
 
     def execute(self, step: Step, truth: Truth) -> Finding[Any]:
         """One attack, blind, then scored; each half is kept under the hash of all it depends on."""
-        key = self.key(step)
-        pieces = Pieces(self.folder / "pieces" / key) if self.folder else Forgetful()
+        pieces = self._pieces(step)
         self.observer.starts(step)
-        kept = True
-        try:
-            blind: Finding[Any] = pieces.recall("finding")
-            self.budget.spent += blind.cost.queries
-        except KeyError:
-            kept = False
+        blind = _finding(pieces, "finding")
+        kept = blind is not None
+        if blind is None:
             with truth.sealed():
-                blind = self._attempt(step, pieces)
+                blind = self._attempt(step)
             if not blind.partial:
                 pieces.keep("finding", blind)
-        finding = self._judged(step, blind, truth, pieces)
+        else:
+            self.budget.spent += blind.cost.queries
+        finding = self._judged(step, self._signed(step, blind), truth, pieces)
         self.observer.ends(step, finding, kept)
         return finding
 
@@ -102,90 +108,129 @@ class Runner:
             }
         )
 
-    def _attempt(self, step: Step, pieces: Memory) -> Finding[Any]:
+    def _pieces(self, step: Step, *parts: str) -> Memory:
+        if self.folder is None:
+            return Forgetful()
+        return Pieces(self.folder.joinpath("pieces", self.key(step), *parts), self.observer.log)
+
+    def _attempt(self, step: Step) -> Finding[Any]:
+        # Every attack has a stream of its own, whatever ran before it and whatever its target is called.
+        name = int(fingerprint(step.attack.name)[:8], 16)
         context = Context(
-            self._seed_of(step),
+            np.random.SeedSequence(self.seed, spawn_key=(name,)),
             progress=self.observer.progress,
             log=self.observer.log,
             budget=self.budget,
-            memory=pieces,
+            memory=self._pieces(step, "parts"),
             spread=self._spread,
         )
-        accesses = tuple(held.access for held in step.inputs if held.access is not None)
         try:
-            finding = step.attack.attempt(accesses, context)
+            return step.attack.attempt(_accesses(step), context)
         except StorageError:
             raise
         except BadInput as error:
-            if step.choices == 1:
-                raise
-            finding = Finding.not_applicable(sentence(error))
+            if step.choices == 1 and not any(held.path for held in step.inputs):
+                raise  # the auditor's own mistake; what an attack won, or a pair that does not fit, is nobody's
+            return Finding.not_applicable(sentence(error))
         except Exception as error:  # one attack's bug must not cost the audit its other findings
             self._remember_failure(step)
-            finding = Finding.failed(sentence(f"{type(error).__name__}: {error}"), partial=True)
-        return replace(
-            finding,
-            provenance=replace(
-                finding.provenance,
-                attack=step.attack.name,
-                title=step.attack.title,
-                paper=step.attack.paper,
-                options=step.attack.options(),
-                inputs={held.name: held.fingerprint for held in step.inputs},
-                won=step.wins if finding.loot is not None else "",
-                seed=self.seed,
-                versions=versions(),
-            ),
-        )
+            return Finding.failed(sentence(f"{type(error).__name__}: {error}"), partial=True)
 
-    def _seed_of(self, step: Step) -> np.random.SeedSequence:
-        """A stream of its own for every step, whatever ran before it."""
-        name = fingerprint([step.attack.name, *(held.name for held in step.inputs)])
-        return np.random.SeedSequence(self.seed, spawn_key=tuple(int(name[i : i + 8], 16) for i in range(0, 32, 8)))
+    def _signed(self, step: Step, finding: Finding[Any]) -> Finding[Any]:
+        """The finding with where it comes from, by the names that things have in this audit."""
+        provenance = replace(
+            finding.provenance,
+            attack=step.attack.name,
+            title=step.attack.title,
+            paper=step.attack.paper,
+            options=step.attack.options(),
+            inputs={held.name: held.fingerprint for held in step.inputs},
+            won=step.wins if finding.loot is not None else "",
+            seed=self.seed,
+            versions=versions(),
+        )
+        return replace(finding, provenance=provenance)
 
     def _judged(self, step: Step, blind: Finding[Any], truth: Truth, pieces: Memory) -> Finding[Any]:
         known = truth.all()
         if not known:
             return blind
-        accesses = tuple(held.access for held in step.inputs if held.access is not None)
         name = f"scored-{fingerprint({'truth': known, 'blind': blind})[:16]}"
-        try:
-            scored: Finding[Any] = pieces.recall(name)
-        except KeyError:
-            scored = step.attack.judge(blind, accesses, truth)
+        scored = _finding(pieces, name)
+        if scored is None:
+            try:
+                scored = step.attack.judge(blind, _accesses(step), truth)
+            except BadInput:
+                raise
+            except Exception as error:  # as above: the finding stands, only its scores are missing
+                self._remember_failure(step)
+                return replace(blind, notes=(*blind.notes, sentence(f"Not scored: {type(error).__name__}: {error}")))
             pieces.keep(name, scored)
         return scored
 
     def _remember_failure(self, step: Step) -> None:
         text = f"{step.attack.name} on {', '.join(held.name for held in step.inputs)}\n{traceback.format_exc()}"
-        self.observer.log(text)
-        if self.folder:
-            write(self.folder / f"error-{step.attack.name}.txt", text.encode())
+        if self.folder is None:
+            self.observer.log(text)
+            return
+        path = self.folder / f"error-{step.attack.name}.txt"
+        write(path, text.encode())
+        self.observer.log(f"{step.attack.name} broke; the traceback is in {path}")
 
-    def _spread(self, function: Callable[[Task], Any], tasks: Sequence[Task]) -> Iterable[Any]:
+    def _spread(self, function: Callable[[Task], Any], tasks: Sequence[Task]) -> Iterator[Any]:
         """Tasks over the machine's cores, one thread each, so that sums come out the same however many there are."""
         single = _SingleThreaded(function)
         if self.workers == 1 or len(tasks) < 2:
-            return one_by_one(single, tasks)
+            yield from one_by_one(single, tasks)
+            return
         jobs = (joblib.delayed(single)(task) for task in tasks)
-        results: Iterable[Any] = joblib.Parallel(n_jobs=self.workers, return_as="generator_unordered")(jobs)
-        return results
+        results = joblib.Parallel(n_jobs=self.workers, return_as="generator_unordered")(jobs)
+        try:
+            for result in results:  # noqa: UP028  # `yield from` would close the results before the warning is silenced
+                yield result
+        finally:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # joblib says that it cancels what a spent budget no longer wants
+                results.close()
 
 
 class Pieces:
-    """A folder of finished pieces: one JSON file a name, arrays beside them."""
+    """A folder of finished pieces: one JSON file a name, arrays beside them. A damaged piece is as good as none."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, log: Callable[[str], None]) -> None:
         self.folder = folder
+        self.log = log
 
     def recall(self, name: str) -> Any:
-        path = self.folder / f"{name}.json"
-        if not path.exists():
-            raise KeyError(name)
-        return load(path)
+        path = self._path(name)
+        try:
+            if not path.exists():
+                raise KeyError(name)
+            return load(path)
+        except (StorageError, OSError) as error:
+            self.log(f"computing a piece again: {error}")
+            raise KeyError(name) from None
 
     def keep(self, name: str, value: Any) -> None:
-        save(value, self.folder / f"{name}.json")
+        save(value, self._path(name))
+
+    def _path(self, name: str) -> Path:
+        """A name that an attack chose, as the name of a file in this folder and nowhere else."""
+        if not re.fullmatch(r"[\w-][\w.-]{0,79}", name, re.ASCII):
+            name = hashlib.sha256(name.encode()).hexdigest()
+        return self.folder / f"{name}.json"
+
+
+def _finding(pieces: Memory, name: str) -> Finding[Any] | None:
+    try:
+        found = pieces.recall(name)
+    except KeyError:
+        return None
+    return found if isinstance(found, Finding) else None
+
+
+def _accesses(step: Step) -> tuple[Access, ...]:
+    return tuple(held.access for held in step.inputs if held.access is not None)
 
 
 @contextmanager
@@ -193,9 +238,16 @@ def locked(folder: Path) -> Iterator[None]:
     """Keep a second audit out of a run folder; a killed process lets go by itself."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        handle = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT)
-    except OSError as error:
-        raise StorageError(f"cannot write in {folder}: {error.strerror}; choose a folder you may write in") from None
+        if not (folder / LOCK).exists() and any(folder.iterdir()):
+            raise BadInput(
+                f"expected an empty folder or an earlier run at {folder}, got one with other files; choose another"
+            )
+        handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
+    except (OSError, ValueError) as error:
+        if isinstance(error, BadInput):
+            raise
+        reason = getattr(error, "strerror", None) or error
+        raise StorageError(f"cannot write in {folder}: {reason}; choose a folder you may write in") from None
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         sweep(folder)
@@ -226,8 +278,10 @@ def code_version(module: str) -> str:
     top = module.split(".")[0]
     digest = hashlib.sha256()
     if top != "divulge":
-        spec = find_spec(module)
-        if spec and spec.origin:
+        spec = find_spec(top)
+        folders = list(spec.submodule_search_locations or []) if spec else []
+        files += [path for folder in folders for path in sorted(Path(folder).rglob("*.py"))]
+        if spec and spec.origin and not folders:
             files.append(Path(spec.origin))
         for distribution in packages_distributions().get(top, []):
             digest.update(f"{distribution} {version(distribution)}".encode())

@@ -51,6 +51,8 @@ def unpack(tree: Any, arrays: Mapping[str, Array]) -> Any:
     kind = tree["$"]
     if kind == "float":
         return float(tree["is"])
+    if kind == "scalar":
+        return np.dtype(tree["dtype"]).type(unpack(tree["is"], arrays))
     if kind == "tuple":
         return tuple(unpack(item, arrays) for item in tree["is"])
     if kind == "dict":
@@ -77,7 +79,8 @@ def fingerprint(value: Any) -> str:
 def save(value: Any, path: Path, *, prune: bool = False) -> None:
     """Write a value to `path` (JSON), its arrays beside it under a name made of their contents.
 
-    The JSON file is the commit: a kill before it leaves the old value whole. `prune` then drops arrays of older values.
+    The JSON file is the commit: a kill before it leaves the old value whole. `prune` then drops the arrays of the value
+    that stood there before, and no other file.
     """
     tree, arrays = pack(value)
     document: dict[str, Any] = {"schema": SCHEMA, "arrays": None, "value": tree}
@@ -86,13 +89,12 @@ def save(value: Any, path: Path, *, prune: bool = False) -> None:
         np.savez(buffer, allow_pickle=False, **arrays)
         blob = buffer.getvalue()
         document["arrays"] = f"arrays/{hashlib.sha256(blob).hexdigest()[:32]}.npz"
-        if not (path.parent / document["arrays"]).exists():
-            write(path.parent / document["arrays"], blob)
+        write(path.parent / document["arrays"], blob)
+    before = _named_arrays(path) if prune else None
     write(path, json.dumps(document, indent=1).encode())
-    if prune:
-        for old in (path.parent / "arrays").glob("*.npz"):
-            if document["arrays"] != f"arrays/{old.name}":
-                old.unlink(missing_ok=True)
+    if before is not None and before != document["arrays"]:
+        with suppress(OSError):
+            _beside(path, before).unlink()
 
 
 def load(path: Path) -> Any:
@@ -107,7 +109,9 @@ def load(path: Path) -> Any:
     if schema != SCHEMA:
         raise StorageError(f"{path} has schema {schema}, this version reads {SCHEMA}; use the divulge version that wrote it")
     try:
-        return unpack(document["value"], _arrays(path.parent, document["arrays"]))
+        return unpack(document["value"], _arrays(path, document["arrays"]))
+    except StorageError:
+        raise
     except (KeyError, TypeError, ValueError) as error:
         raise StorageError(f"{path} is damaged ({error}); delete it and run the audit again to rebuild it") from None
 
@@ -138,14 +142,29 @@ def write(path: Path, content: bytes) -> None:
 
 def sweep(folder: Path) -> None:
     """Remove what a killed process left half written."""
-    for path in folder.rglob(f"{UNFINISHED}*"):
-        path.unlink(missing_ok=True)
+    with suppress(OSError):  # what may not be removed does no harm
+        for path in folder.rglob(f"{UNFINISHED}*"):
+            path.unlink(missing_ok=True)
 
 
-def _arrays(folder: Path, name: str | None) -> dict[str, Array]:
+def _named_arrays(path: Path) -> str | None:
+    """The arrays that the value at `path` refers to, if there is one that can be read."""
+    try:
+        name = json.loads(path.read_bytes())["arrays"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return name if isinstance(name, str) else None
+
+
+def _beside(path: Path, name: str) -> Path:
+    """Where a value's arrays are: always in the folder `arrays` beside it, whatever the file says."""
+    return path.parent / "arrays" / Path(name).name
+
+
+def _arrays(value: Path, name: str | None) -> dict[str, Array]:
     if name is None:
         return {}
-    path = folder / "arrays" / Path(name).name
+    path = _beside(value, name)
     try:
         blob = path.read_bytes()
     except OSError as error:
@@ -161,6 +180,8 @@ def _known() -> dict[str, type]:
 
 
 def _pack(value: Any, arrays: dict[str, Array]) -> Any:
+    if isinstance(value, np.floating) and not isinstance(value, np.float64):
+        return {"$": "scalar", "dtype": value.dtype.str, "is": _pack(float(value), arrays)}
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float) and not np.isfinite(value):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,7 +26,15 @@ if TYPE_CHECKING:
 QUIET_SECONDS = 10.0  # how often a log gets a line of progress
 STYLES = {"leak": "bold red", "none found": "green", "not applicable": "yellow", "failed": "magenta"}
 
-out = Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+
+class _Screen(Console):
+    """A console that goes on in silence when nobody reads any more, as in `divulge audit ... | head`."""
+
+    def on_broken_pipe(self) -> None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+out = _Screen(highlight=False, soft_wrap=not sys.stdout.isatty())
 errors = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
@@ -94,8 +103,7 @@ def conclude(audit: Audit, *, as_json: bool) -> None:
     if as_json:
         say_json(summary(audit))
         return
-    count, leaks = len(audit.findings), len(audit.leaks)
-    out.print(f"\n{leaks} of {count} finding{'s' if count != 1 else ''} {'is a leak' if leaks == 1 else 'are leaks'}.")
+    out.print(f"\n{_counted(len(audit.leaks), 'leak')} in {_counted(len(audit.findings), 'finding')}.")
     for name, reason in audit.record.unmet.items():
         out.print(f"not started: {name} {reason}", markup=False)
     for name, reason in audit.record.broken.items():
@@ -121,8 +129,11 @@ def summary(audit: Audit) -> dict[str, Any]:
     }
 
 
-def show_plan(steps: Sequence[Step]) -> None:
+def show_plan(steps: Sequence[Step], *, as_json: bool) -> None:
     """The steps an audit would take, were every attack to win."""
+    if as_json:
+        say_json([{"attack": s.attack.name, "inputs": [held.name for held in s.inputs], "wins": s.wins} for s in steps])
+        return
     if not steps:
         out.print("No attack can start from what is held: `divulge attacks` shows what each one needs.")
         return
@@ -210,6 +221,7 @@ def _finding(finding: Finding[Any]) -> dict[str, Any]:
         "inputs": list(finding.provenance.inputs),
         "won": finding.provenance.won or None,
         "loot": {name: _number(value) for name, value in values.items()} if isinstance(values, dict) else None,
+        "intervals": {name: list(ends) for name, ends in getattr(finding.loot, "intervals", {}).items()} or None,
         "scores": {
             name: {"value": _number(score.value), "null": _number(score.null), "null_of": score.null_of}
             for name, score in finding.scores.items()
@@ -217,6 +229,10 @@ def _finding(finding: Finding[Any]) -> dict[str, Any]:
         "queries": finding.cost.queries,
         "seconds": round(finding.cost.seconds, 3),
     }
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _number(value: float) -> float | None:

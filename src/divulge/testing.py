@@ -12,8 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from divulge.contract import Access, Array, Attack, Context, Cost, Finding, Gradients, Poison, Predictions
+from divulge.contract import Access, Array, Attack, Context, Cost, Finding, Gradients, Poison, Predictions, Truth
 from divulge.errors import BadInput
+from divulge.graph import Step, hold
+from divulge.runner import Runner
 from divulge.storage import fingerprint, load, save
 
 
@@ -40,6 +42,7 @@ def check_attack(attack: Attack[Any, Any], *held: Access, truth: Mapping[str, Ac
     blind = attack(*held, context=Context(7))
     _require(fingerprint(blind.loot) == fingerprint(finding.loot), "the truth changed the loot")
     _finding_is_whole(attack, finding)
+    _runs_resume(attack, held)
     return finding
 
 
@@ -80,6 +83,19 @@ def _finding_is_whole(attack: Attack[Any, Any], finding: Finding[Any]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         save(finding, Path(folder) / "finding.json")
         _require(fingerprint(load(Path(folder) / "finding.json")) == fingerprint(finding), "its finding changes when stored")
+
+
+def _runs_resume(attack: Attack[Any, Any], held: tuple[Access, ...]) -> None:
+    """Pieces that are kept and found again, and work spread over processes, change nothing."""
+    step = Step(attack, tuple(hold(held)), choices=1, wins=attack.yields.kind)
+    with tempfile.TemporaryDirectory() as name:
+        folders = Path(name) / "one", Path(name) / "two"
+        found = [Runner(folder, workers=number).execute(step, Truth()) for number, folder in enumerate(folders, 1)]
+        _require(_content(found[0]) == _content(found[1]), "two workers found something else than one")
+        for path in folders[0].glob("pieces/*/finding.json"):
+            path.unlink()
+        again = Runner(folders[0], workers=1).execute(step, Truth())
+    _require(_content(again) == _content(found[0]), "a run that was resumed found something else than one that was not")
 
 
 def _content(finding: Finding[Any]) -> str:

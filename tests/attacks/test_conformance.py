@@ -54,6 +54,17 @@ def spends_unseen(self, held, context):
     return answer(1)
 
 
+def changes_when_resumed(self, held, context):
+    seen = []
+    context.once("piece", lambda rng: seen.append(1) or 0.0)
+    return answer(len(seen))
+
+
+def shares_state(self, held, context):
+    seen = []
+    return answer(context.map(lambda item, rng: seen.append(item) or len(seen), range(6))[-1])
+
+
 def wrong_loot(self, held, context):
     return replace(answer(1), loot=TrainingData(np.eye(2)))
 
@@ -65,6 +76,8 @@ def wrong_loot(self, held, context):
         (forgets_its_seed, {}, "the same seed gave another finding"),
         (spends_unseen, {}, "it sent 1 queries and reports 0"),
         (wrong_loot, {}, "its loot is not Hyperparameters"),
+        (changes_when_resumed, {}, "a run that was resumed found something else"),
+        (shares_state, {}, "two workers found something else than one"),
         (lambda self, held, context: answer(1), {"level": 1.0}, "option 'level' has no sentence"),
     ],
 )

@@ -158,8 +158,10 @@ def test_no_number_is_claimed_for_other_data_however_few_the_features(features):
         estimator = [Ridge(10 ** rng.uniform(-2, 2)), Lasso(0.05, **TIGHT), ElasticNet(0.05, **TIGHT)][trial % 3]
         fitted = Fitted(estimator.fit(X[:100], y[:100]))
         shuffled = rng.permutation(y[:100])
-        for others in ((X[100:], y[100:]), (X, y), (X[:100], shuffled), (1.1 * X[:100], y[:100])):
-            assert HyperparameterStealing()(fitted, TrainingData(*others)).verdict is not Verdict.LEAK
+        others = (X[100:], y[100:]), (X, y), (X[:80], y[:80]), (X[:99], y[:99])
+        altered = (X[:100], shuffled), (X[:100], 1.1 * y[:100]), (1.1 * X[:100], y[:100])
+        for data in (*others, *altered):
+            assert HyperparameterStealing()(fitted, TrainingData(*data)).verdict is not Verdict.LEAK
 
 
 def test_one_equation_for_one_unknown_claims_nothing():
@@ -172,6 +174,57 @@ def test_one_equation_for_one_unknown_claims_nothing():
 def test_penalties_that_cannot_be_told_apart_are_not_told_apart():
     fitted = Fitted("elastic_net", coef=np.array([0.5, -0.5, 0.5]))
     assert HyperparameterStealing()(fitted, TrainingData(np.eye(3), np.ones(3))).verdict is Verdict.NOT_APPLICABLE
+
+
+def test_a_strongly_penalised_model_of_a_split_is_not_taken_for_one_of_everything():
+    X, y = DATA["diabetes"]
+    assert steal(Ridge(1000).fit(X[:353], y[:353]), X, y).verdict is Verdict.NOT_APPLICABLE
+
+
+@pytest.mark.parametrize("features", [3, 8])
+@pytest.mark.parametrize("solver", ["cholesky", "svd", "lsqr"])
+def test_intervals_of_models_computed_in_single_precision_hold_the_truth(features, solver):
+    rng = np.random.default_rng(features)
+    missed = leaks = 0
+    for _ in range(60):
+        X = rng.normal(size=(200, features)).astype(np.float32)
+        y = (X @ rng.normal(size=features) + rng.normal(size=200)).astype(np.float32)
+        estimator = Ridge(10 ** rng.uniform(-1, 2), solver=solver).fit(X, y)
+        finding = steal(estimator, X, y)
+        if finding.loot is not None:
+            leaks += 1
+            low, high = finding.loot.intervals["alpha"]
+            missed += not low <= estimator.alpha <= high
+    assert leaks >= 40
+    assert missed <= 2
+
+
+def test_an_elastic_net_without_its_first_penalty_still_gives_up_the_second():
+    X, y = DATA["diabetes"]
+    fitted = Fitted("elastic_net", coef=(ridge := Ridge(0.5 * len(X)).fit(X, y)).coef_, intercept=ridge.intercept_)
+    finding = HyperparameterStealing()(fitted, TrainingData(X, y))
+    assert finding.verdict is Verdict.LEAK
+    assert finding.loot.values["alpha"] == pytest.approx(0.5)
+    assert finding.loot.values["l1_ratio"] == pytest.approx(0, abs=1e-9)
+
+
+def test_outputs_with_different_penalties_are_not_averaged():
+    X, y = DATA["diabetes"]
+    both = np.column_stack([y, y**2 / 100])
+    fitted = Fitted(KernelRidge(alpha=[1.0, 1.2]).fit(X, both))
+    finding = HyperparameterStealing()(fitted, TrainingData(X, both))
+    assert finding.verdict is Verdict.NOT_APPLICABLE
+    assert "1, 1.2" in finding.summary
+
+
+def test_every_null_is_what_luck_would_leave_even_for_coefficients_of_one_sign():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(100, 5))
+    estimator = Lasso(0.1, **TIGHT).fit(X, X @ np.ones(5) + rng.normal(size=100))
+    score = steal(estimator, X, X @ np.ones(5)).scores
+    right = steal(estimator.fit(X, X @ np.ones(5)), X, X @ np.ones(5)).scores["gradient left unexplained"]
+    assert not score
+    assert right.value < 1e-6 < 0.5 < right.null
 
 
 def test_a_solver_stopped_early_is_told_from_a_leak():
@@ -207,6 +260,8 @@ def test_a_wrong_claim_is_corrected_by_the_truth_and_keeps_its_loot():
         ((Fitted("ridge", coef=np.ones((2, 4))), TrainingData(np.eye(4), np.ones(4))), "targets with 2 columns"),
         ((Fitted("kernel_ridge", dual_coef=np.ones(4)), TrainingData(np.eye(4), np.ones(4))), "expected a kernel out of"),
         ((Fitted("ridge", dual_coef=np.ones(4)), TrainingData(np.eye(4), np.ones(4))), "expected coef of the ridge"),
+        ((Fitted("ridge", coef=np.ones(4), intercept=np.ones(3)), TrainingData(np.eye(4), np.ones(4))), "one intercept"),
+        ((Fitted("ridge", coef=1.0), TrainingData(np.eye(4), np.ones(4))), "each of the 4 features, got 1"),
     ],
 )  # fmt: skip
 def test_bad_input_is_named(held, sentence):

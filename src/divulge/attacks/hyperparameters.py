@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Annotated, ClassVar
+from functools import cached_property
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from pydantic import Field
@@ -28,15 +29,15 @@ from divulge.solvers import stationarity
 from divulge.solvers.stationarity import Estimate, Gradient, System
 
 STATIONARY = 0.1  # a larger share of the gradient left over is not what a solver's tolerance leaves
-NEAR = 0.02  # nor is more than this where nothing confirms that this is the data the model was fitted on
-CONFIRMED = 1e-6  # residuals that add up to less than this of their terms have a fitted intercept among their parents
+UNCONFIRMED = 0.02  # without an intercept nothing else confirms that this is the data: less is allowed
+BALANCED = 100.0  # times machine precision; every solver of scikit-learn balances its intercept to 5
 CHANCE = 1e-6  # how often a model of other data may look like a minimum on this data
 NEGLIGIBLE = 1e-3  # of the gradient at w = 0: a remainder this small is a fit with next to no penalty
-SHUFFLES = 20
+WRONG = 0.01  # relative error from which a claim whose interval misses the truth is no claim
 LEARNERS = ("ridge", "lasso", "elastic_net", "kernel_ridge")
 AVERAGED = ("lasso", "elastic_net")  # scikit-learn divides the loss of these by the total weight
-WRONG = 0.5  # relative error above which a claim is no claim
 POWERS = np.logspace(-3, 3, 601)  # a useless attacker draws from the range the paper studies
+UNRELATED = "a gradient in a random direction, in the median"
 GUESSES = {"l1_ratio": (np.linspace(0, 1, 601), "uniformly from 0 to 1")}
 
 
@@ -68,30 +69,35 @@ class HyperparameterStealing(Attack[tuple[Fitted, TrainingData], Hyperparameters
         counts = f"{_counted(len(problem.system.b), 'equation')} for {_counted(len(values), 'unknown')}"
         if not estimate.spare:
             raise NotApplicable(f"{counts}: any data would give an answer, and nothing would show a wrong one")
-        score = _leftover_score(problem.system, estimate, context)
-        profile = _profile(problem, values)
-        allowed = STATIONARY if problem.confirmed else NEAR
-        stationary = estimate.leftover <= allowed and estimate.chance <= CHANCE
-        if stationary and all(low > 0 for low, _ in intervals.values()):
+        if problem.unbalanced:
+            raise NotApplicable(
+                f"the residuals of this data do not add up to nothing, as the intercept of the {problem.title} model makes "
+                "them where it was fitted; the model was trained on other data, or its parameters were rounded"
+            )
+        problem.refuse_different_penalties(estimate, self.confidence)
+        evidence: dict[str, Any] = {
+            "scores": {"gradient left unexplained": Score(estimate.leftover, estimate.luck, UNRELATED, better="lower")},
+            "figures": (_profile(problem, values),),
+        }
+        allowed = STATIONARY if problem.system.check.size else UNCONFIRMED
+        low, high = intervals["alpha"]
+        if estimate.leftover <= allowed and estimate.chance <= CHANCE and low > 0:
             found = ", ".join(f"{name} = {value:.6g}" for name, value in values.items())
             return Finding.leak(
                 Hyperparameters(values, intervals),
                 f"The {problem.title} model was trained with {found}: its parameters and data say so to "
                 f"{_digits(values, intervals)} digits.",
-                scores=score,
-                figures=(profile,),
                 notes=(f"{counts}; {estimate.leftover:.1e} of the loss gradient is left unexplained.",),
+                **evidence,
             )
         remainder = estimate.leftover * float(np.linalg.norm(problem.system.b))
-        if remainder <= NEGLIGIBLE * problem.start_size:
-            bounds = ", ".join(f"{name} below {high:.2g}" for name, (_, high) in intervals.items())
+        if remainder <= NEGLIGIBLE * problem.start_size and high > 0:
             return Finding.none_found(
                 f"The {problem.title} model is too near an unpenalised fit to tell its penalty from what the solver left.",
-                power=f"only {bounds} can be said at {self.confidence:.0%} confidence",
-                scores=score,
-                figures=(profile,),
+                power=f"only alpha below {high:.2g} can be said at {100 * self.confidence:g} % confidence",
+                **evidence,
             )
-        if estimate.leftover <= allowed:
+        if estimate.leftover <= allowed and low > 0:
             raise NotApplicable(
                 f"{counts}, which leave {estimate.leftover:.2g} of the loss gradient unexplained: a model of other data "
                 f"would look as good in {estimate.chance:.0e} of cases, too many to claim an answer"
@@ -99,7 +105,7 @@ class HyperparameterStealing(Attack[tuple[Fitted, TrainingData], Hyperparameters
         raise NotApplicable(
             f"the {problem.title} parameters are not a minimum on this data for any penalty: "
             f"{estimate.leftover:.2g} of the loss gradient is left unexplained, where a converged solver leaves far below "
-            f"{allowed:.0%}; the model was trained on other data, or its solver stopped early"
+            f"{allowed:g}; the model was trained on other data, or its solver stopped early"
         )
 
     def score(
@@ -110,13 +116,15 @@ class HyperparameterStealing(Attack[tuple[Fitted, TrainingData], Hyperparameters
             return finding
         scores, notes = {}, []
         for name in (name for name in loot.values if name in known.values):
-            scores[f"relative error of {name}"] = score = _error(name, loot.values[name], known.values[name])
+            true = known.values[name]
+            scores[f"relative error of {name}"] = score = _error(name, loot.values[name], true)
             low, high = loot.intervals[name]
+            if low <= true <= high:
+                continue
+            notes.append(f"The interval of {name} does not hold the truth {true:g}.")
             if score.value > WRONG:
-                summary = f"{finding.summary} The truth is {name} = {known.values[name]:g}: this is wrong."
+                summary = f"{finding.summary} The truth is {name} = {true:g}: this is wrong."
                 finding = replace(finding, verdict=Verdict.FAILED, summary=summary)
-            elif not low <= known.values[name] <= high:
-                notes.append(f"The interval of {name} does not hold the truth {known.values[name]:g}.")
         figures = tuple(
             replace(figure, marks={**figure.marks, "true": known.values["alpha"]})
             if isinstance(figure, Curve) and known.values.get("alpha", 0) > 0
@@ -131,19 +139,31 @@ class _Problem:
     """A learner's stationarity equations, in the form that least squares takes."""
 
     learner: str
-    system: System
+    systems: list[System]
+    "One an output; they should share their penalties."
     start_size: float
     "Size of the loss gradient at w = 0, on the same scale."
 
+    @cached_property
+    def system(self) -> System:
+        return stationarity.stacked(self.systems)
+
     @property
-    def confirmed(self) -> bool:
-        """Whether a fitted intercept balances the residuals, as it does on no other data."""
-        check = self.system.check
-        return bool(check.size and np.abs(check).max() <= CONFIRMED * self.system.magnitude.max())
+    def unbalanced(self) -> bool:
+        """Whether an intercept was fitted, but on other data than this."""
+        rounding = BALANCED * self.system.epsilon * float(self.system.magnitude.max())
+        return bool((np.abs(self.system.check) > rounding).any())
 
     @property
     def title(self) -> str:
         return self.learner.replace("_", " ")
+
+    def refuse_different_penalties(self, pooled: Estimate, confidence: float) -> None:
+        alone = [stationarity.solve(system, confidence) for system in self.systems if len(self.systems) > 1]
+        for one in alone:
+            if one.spare and (np.abs(one.values - pooled.values) > one.half_widths + pooled.half_widths).any():
+                listed = ", ".join(f"{self.in_own_units(one)[0]['alpha']:.4g}" for one in alone)
+                raise NotApplicable(f"the outputs have different penalties ({listed}); audit them one at a time")
 
     def in_own_units(self, estimate: Estimate) -> tuple[dict[str, float], dict[str, tuple[float, float]]]:
         """Values and intervals as the estimator's own constructor would take them."""
@@ -151,11 +171,15 @@ class _Problem:
             value, half = float(estimate.values[0]), float(estimate.half_widths[0])
             return {"alpha": value}, {"alpha": (value - half, value + half)}
         first, second = (float(value) for value in estimate.values)
-        alpha = first + second
-        values = {"alpha": alpha, "l1_ratio": first / alpha}
-        slopes = {"alpha": np.array([1.0, 1.0]), "l1_ratio": np.array([second, -first]) / alpha**2}
-        halves = {name: float(np.sqrt(slope @ estimate.covariance @ slope)) for name, slope in slopes.items()}
-        return values, {name: (values[name] - halves[name], values[name] + halves[name]) for name in values}
+        alpha = first + second or np.finfo(float).tiny
+        ratio = float(np.clip(first / alpha, 0, 1))
+        slopes = np.array([1.0, 1.0]), np.array([second, -first]) / alpha**2
+        spread, ratio_spread = (float(np.sqrt(slope @ estimate.covariance @ slope)) for slope in slopes)
+        low, high = np.clip([first / alpha - ratio_spread, first / alpha + ratio_spread], 0, 1).tolist()
+        return (
+            {"alpha": alpha, "l1_ratio": ratio},
+            {"alpha": (alpha - spread, alpha + spread), "l1_ratio": (low, high)},
+        )
 
 
 def _pose(fitted: Fitted, data: TrainingData) -> _Problem:
@@ -172,20 +196,35 @@ def _pose(fitted: Fitted, data: TrainingData) -> _Problem:
     if fitted.learner == "kernel_ridge":
         K = _gram(fitted, X)
         systems = [stationarity.kernel_ridge(K, target, c, weight) for target, c in zip(y.T, parameters, strict=True)]
-        return _Problem(fitted.learner, stationarity.stacked(systems), float(np.linalg.norm(weight[:, None] * y)))
+        return _Problem(fitted.learner, _precise(systems, fitted.dual_coef), float(np.linalg.norm(weight[:, None] * y)))
     free = fitted.intercept is not None
     if fitted.learner in AVERAGED:
         weight = weight / weight.sum()
-    intercepts = np.broadcast_to(np.zeros(1) if fitted.intercept is None else fitted.intercept, (len(parameters),))
+    intercepts = np.zeros(len(parameters)) if fitted.intercept is None else fitted.intercept.reshape(-1)
+    if len(intercepts) not in (1, len(parameters)):
+        raise BadInput(
+            f"expected one intercept or one for each of the {_counted(len(parameters), 'output')} of the model, "
+            f"got {len(intercepts)}; pass what it learned"
+        )
+    intercepts = np.broadcast_to(intercepts, (len(parameters),))
     systems = [
         _linear(fitted, w, stationarity.squared_loss(X, target, w, float(c), weight, free))
         for w, target, c in zip(parameters, y.T, intercepts, strict=True)
     ]
-    system = stationarity.stacked(systems)
-    if np.linalg.matrix_rank(system.A / np.linalg.norm(system.A, axis=0)) < system.A.shape[1]:
+    sizes = np.linalg.norm(stationarity.stacked(systems).A, axis=0)
+    if not (sizes > 0).all() or not np.isfinite(sizes).all():
+        raise NotApplicable("the coefficients that carry the penalty vanish, and so does what they would say about it")
+    if np.linalg.matrix_rank(stationarity.stacked(systems).A / sizes) < len(sizes):
         raise NotApplicable("all non-zero coefficients have one size, for which the two penalties cannot be told apart")
     centred = y - np.average(y, axis=0, weights=weight) if free else y
-    return _Problem(fitted.learner, system, float(np.linalg.norm(X.T @ (weight[:, None] * centred))))
+    start = float(np.linalg.norm(X.T @ (weight[:, None] * centred)))
+    return _Problem(fitted.learner, _precise(systems, fitted.coef), start)
+
+
+def _precise(systems: list[System], learned: Array | None) -> list[System]:
+    """The same equations, with the precision in which their parameters were computed."""
+    epsilon = float(np.finfo(float if learned is None else learned.dtype).eps)
+    return [replace(system, epsilon=epsilon) for system in systems]
 
 
 def _linear(fitted: Fitted, w: Array, gradient: Gradient) -> System:
@@ -243,13 +282,6 @@ def _error(name: str, value: float, true: float) -> Score:
     return Score(abs(value - true) / scale, null, f"the median guess drawn {drawn}", better="lower")
 
 
-def _leftover_score(system: System, estimate: Estimate, context: Context) -> dict[str, Score]:
-    """How well one penalty explains the gradient, beside how well it explains the same numbers in another order."""
-    shuffled = [stationarity.solve(replace(system, b=context.rng.permutation(system.b))).leftover for _ in range(SHUFFLES)]
-    null_of = f"the gradient's entries shuffled, median of {SHUFFLES}"
-    return {"gradient left unexplained": Score(estimate.leftover, float(np.median(shuffled)), null_of, better="lower")}
-
-
 def _profile(problem: _Problem, values: dict[str, float]) -> Curve:
     """How much of the gradient is left for other answers: a sharp valley is a sharp answer."""
     system = problem.system
@@ -257,7 +289,8 @@ def _profile(problem: _Problem, values: dict[str, float]) -> Curve:
     grid = np.unique(np.concatenate([np.geomspace(centre / 1e3, centre * 1e3, 241), [centre]]))
     ratio = values.get("l1_ratio")
     parts = np.array([1.0]) if ratio is None else np.array([ratio, 1 - ratio])
-    left = np.linalg.norm(system.b[:, None] + (system.A @ parts)[:, None] * grid, axis=0) / np.linalg.norm(system.b)
+    whole = float(np.linalg.norm(system.b)) or 1.0
+    left = np.linalg.norm(system.b[:, None] + (system.A @ parts)[:, None] * grid, axis=0) / whole
     return Curve(
         f"Gradient left unexplained, by the {problem.title} penalty",
         x="alpha",
@@ -274,5 +307,5 @@ def _counted(number: int, what: str) -> str:
 
 
 def _digits(values: dict[str, float], intervals: dict[str, tuple[float, float]]) -> int:
-    worst = max((high - low) / 2 / abs(values[name]) for name, (low, high) in intervals.items())
+    worst = max((high - low) / 2 / (abs(values[name]) or 1) for name, (low, high) in intervals.items())
     return int(max(0, np.floor(-np.log10(max(worst, 1e-16)))))

@@ -140,7 +140,8 @@ class Fitted(Access):
         for name in ("coef", "intercept", "dual_coef"):
             value = getattr(self, name)
             if value is not None:
-                object.__setattr__(self, name, numbers(value, f"the {self.learner} model's {name}"))
+                array = numbers(value, f"the {self.learner} model's {name}")
+                object.__setattr__(self, name, array.reshape(-1) if array.ndim == 0 else array)
         if self.coef is None and self.dual_coef is None:
             raise BadInput(f"expected coef or dual_coef of the {self.learner} model, got neither; pass what was learned")
 
@@ -248,7 +249,12 @@ class Poison(Access):
 
 def numbers(value: Any, what: str, dimensions: int | None = None) -> Array:
     """A read-only floating-point array, or a sentence saying why not."""
-    array = np.asarray(value)
+    if hasattr(value, "toarray"):
+        raise BadInput(f"expected a dense array for {what}, got a sparse one; pass it as .toarray()")
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        raise BadInput(f"expected rows of one length for {what}, got rows of different ones; make them equal") from None
     if array.dtype.kind not in "biuf":
         raise BadInput(f"expected numbers for {what}, got {array.dtype}; encode text and missing values as numbers first")
     if dimensions is not None and array.ndim != dimensions:
@@ -261,7 +267,7 @@ def numbers(value: Any, what: str, dimensions: int | None = None) -> Array:
 
 def points(X: Any, what: str) -> Array:
     """Points as rows: a finite read-only array (n, features)."""
-    shape = np.shape(X)
+    shape = X.shape if hasattr(X, "shape") else numbers(X, f"the {what} points").shape
     if len(shape) == 1:
         raise BadInput(
             f"expected a 2-D array of {what} points, got shape {shape}; reshape one point with X.reshape(1, -1), "

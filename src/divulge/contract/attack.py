@@ -6,7 +6,8 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from copy import deepcopy
+from dataclasses import asdict, fields, replace
 from functools import wraps
 from typing import Any, ClassVar, Generic, TypeVar, cast, dataclass_transform, get_args, get_origin
 
@@ -79,13 +80,18 @@ def option_class(cls: C) -> C:
         try:
             init(self, *args, **options)
         except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(str(part) for part in first["loc"])
-            problem = first["msg"][:1].lower() + first["msg"][1:]
-            raise BadInput(f"option {where!r} of {cls.__name__}: {problem}, got {first['input']!r}") from None
+            raise BadInput(f"{cls.__name__}: {invalid_option(error)}") from None
 
     made.__init__ = checked_init
     return cast(C, made)
+
+
+def invalid_option(error: ValidationError) -> str:
+    """What is wrong with an option, in one sentence."""
+    first = error.errors()[0]
+    where = ".".join(str(part) for part in first["loc"])
+    problem = first["msg"][:1].lower() + first["msg"][1:]
+    return f"option {where!r}: {problem}, got {first['input']!r}"
 
 
 class Attack(Generic[Needs, Won]):
@@ -142,7 +148,9 @@ class Attack(Generic[Needs, Won]):
         partial = False
         finding: Finding[Won]
         try:
+            context.budget.check()
             finding = self.run(cast(Needs, metered[0] if len(metered) == 1 else metered), context)
+            _is_finding(finding, self, "run")
         except NotApplicable as reason:
             finding = Finding.not_applicable(sentence(reason))
         except AttackFailed as reason:
@@ -164,8 +172,14 @@ class Attack(Generic[Needs, Won]):
         """Score against the truth. The loot stays what the attack won without it."""
         if not truth.all():
             return finding
-        scored = self.score(finding, cast(Needs, held[0] if len(held) == 1 else held), truth)
+        # A copy: what scoring does to the loot, by accident or not, stays there.
+        scored = self.score(deepcopy(finding), cast(Needs, held[0] if len(held) == 1 else held), truth)
+        _is_finding(scored, self, "score")
         return replace(scored, loot=finding.loot, cost=finding.cost, provenance=finding.provenance)
+
+    @classmethod
+    def option_names(cls) -> list[str]:
+        return [field.name for field in fields(cast(Any, cls))]
 
     def options(self) -> dict[str, Any]:
         return asdict(cast(Any, self))
@@ -176,6 +190,11 @@ class Attack(Generic[Needs, Won]):
             wanted = ", ".join(kind.__name__ for kind in self.needs)
             got = ", ".join(type(access).__name__ for access in held) or "nothing"
             raise BadInput(f"{type(self).__name__} needs ({wanted}), got ({got}); pass what it needs in that order")
+
+
+def _is_finding(value: object, attack: object, method: str) -> None:
+    if not isinstance(value, Finding):
+        raise TypeError(f"{type(attack).__name__}.{method} returned {type(value).__name__}; return a Finding")
 
 
 def _metered(access: Access, budget: Budget) -> Access:

@@ -48,7 +48,7 @@ class Budget:
 
 
 class Memory(Protocol):
-    """Where finished pieces are kept. `recall` raises KeyError for what is not there."""
+    """Where finished pieces are kept, with the queries each one cost. `recall` raises KeyError for what is not there."""
 
     def recall(self, name: str) -> Any: ...
 
@@ -104,11 +104,12 @@ class Context:
         The piece has a random generator of its own, so that what follows does not depend on whether it was computed.
         """
         try:
-            kept: T = self._memory.recall(name)
+            kept: T = self._recalled(name)
             return kept
         except KeyError:
+            before = self.budget.spent
             value = compute(self._generator(name))
-            self._memory.keep(name, value)
+            self._memory.keep(name, {"value": value, "queries": self.budget.spent - before})
             return value
 
     def map(self, function: Callable[[Any, np.random.Generator], R], items: Iterable[Any]) -> list[R]:
@@ -123,15 +124,21 @@ class Context:
         results: dict[int, R] = {}
         for index, name in enumerate(names):
             with suppress(KeyError):
-                results[index] = self._memory.recall(name)
+                results[index] = self._recalled(name)
         waiting = [index for index in range(len(items)) if index not in results]
         tasks = [((index, items[index]), self._generator(names[index])) for index in waiting]
         for index, result in self._spread(_Numbered(function), tasks):
-            self._memory.keep(names[index], result)
+            self._memory.keep(names[index], {"value": result, "queries": 0})
             results[index] = result
             self.progress(len(results), len(items))
             self.budget.check()
         return [results[index] for index in range(len(items))]
+
+    def _recalled(self, name: str) -> Any:
+        """A finished piece. What it cost counts again, so that a budget means the same however often a run resumes."""
+        piece = self._memory.recall(name)
+        self.budget.spent += piece["queries"]
+        return piece["value"]
 
     def _generator(self, name: str) -> np.random.Generator:
         digest = hashlib.sha256(name.encode()).digest()

@@ -153,17 +153,11 @@ def run(
     out: Path | None = None,
     workers: int | None = None,
     observer: Observer | None = None,
-    told: Callable[[int, int], None] = lambda done, total: None,
 ) -> Outcome:
     """Train every victim, attack it, pool the scores. With `out`, finished cells are found again."""
     runner = Runner(out, seed=seed, workers=workers, observer=observer)
     attack = registry.attack(experiment.attack)(**experiment.options)
-    settings = list(experiment.cells())
-    cells = []
-    for number, changes in enumerate(settings):
-        cells.append(_cell(experiment, attack, changes, runner))
-        told(number + 1, len(settings))
-    return Outcome(experiment, tuple(cells))
+    return Outcome(experiment, tuple(_cell(experiment, attack, changes, runner) for changes in experiment.cells()))
 
 
 def _cell(experiment: Experiment, attack: Attack[Any, Any], changes: Mapping[str, Any], runner: Runner) -> Cell:
@@ -182,7 +176,7 @@ def _cell(experiment: Experiment, attack: Attack[Any, Any], changes: Mapping[str
 def _victim(sections: Mapping[str, Mapping[str, Any]], runner: Runner) -> victims.Victim:
     """Train a victim, or find the one an interrupted run trained."""
     key = fingerprint({**sections, "seed": runner.seed, "code": code_version("divulge.victims")})
-    pieces = Pieces(runner.folder / "victims") if runner.folder else None
+    pieces = Pieces(runner.folder / "victims", runner.observer.log) if runner.folder else None
     if pieces:
         try:
             return victims.Victim(**pieces.recall(key))

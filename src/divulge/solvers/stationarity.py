@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from scipy import stats
+from scipy.spatial.distance import cdist
 
 Array = npt.NDArray[Any]
 
-EPSILON = float(np.finfo(float).eps)
 BLOCK = 100_000  # numbers in a block of rows: under a megabyte
 ROUNDING_SAFETY = 8.0  # a direct solver's backward error is a small multiple of machine precision
 
@@ -29,6 +29,8 @@ class System:
     "(equations,) sum of absolute values of what was added up in b: its rounding error is a multiple of this"
     check: Array
     "(checks,) more that must vanish, whatever the penalty and however early the solver stopped"
+    epsilon: float = float(np.finfo(float).eps)
+    "precision in which the parameters were computed"
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,8 @@ class Estimate:
     "equations beyond the number of penalties"
     chance: float
     "how often penalties would explain as much of a gradient that has nothing to do with them"
+    luck: float
+    "what they would leave of such a gradient, in the median"
 
 
 def solve(system: System, confidence: float = 0.99) -> Estimate:
@@ -68,13 +72,15 @@ def solve(system: System, confidence: float = 0.99) -> Estimate:
     spread = np.linalg.norm(inverse, axis=1) / scale
     quantile = float(stats.t.ppf(0.5 + confidence / 2, spare)) if spare else 0.0
     typical = left / np.sqrt(spare) if spare else 0.0
-    rounding = ROUNDING_SAFETY * EPSILON * float(np.linalg.norm(system.magnitude))
+    rounding = ROUNDING_SAFETY * system.epsilon * float(np.linalg.norm(system.magnitude))
     half = max(quantile * typical, size, rounding)
     covariance = (inverse @ inverse.T) / np.outer(scale, scale) * half**2
     norm = float(np.linalg.norm(b)) or 1.0
     # In a random direction the share of ‖b‖² explained follows a Beta law, and what is left the mirrored one.
-    chance = float(stats.beta.cdf((left / norm) ** 2, spare / 2, A.shape[1] / 2)) if spare else 1.0
-    return Estimate(values, half * spread, covariance, size / norm, spare, chance)
+    law = stats.beta(spare / 2, A.shape[1] / 2) if spare else None
+    chance = float(law.cdf((left / norm) ** 2)) if law else 1.0
+    luck = float(np.sqrt(law.median())) if law else 0.0
+    return Estimate(values, half * spread, covariance, size / norm, spare, chance, luck)
 
 
 @dataclass(frozen=True)
@@ -154,6 +160,7 @@ def stacked(systems: list[System]) -> System:
         np.concatenate([system.b for system in systems]),
         np.concatenate([system.magnitude for system in systems]),
         np.concatenate([system.check for system in systems]),
+        max(system.epsilon for system in systems),
     )
 
 
@@ -165,13 +172,19 @@ def gram(name: str, X: Array, gamma: float, degree: float, coef0: float) -> Arra
         "polynomial": lambda: (gamma * (X @ X.T) + coef0) ** degree,
         "sigmoid": lambda: np.tanh(gamma * (X @ X.T) + coef0),
         "rbf": lambda: np.exp(-gamma * _squared_distances(X)),
-        "laplacian": lambda: np.exp(-gamma * np.abs(X[:, None, :] - X[None, :, :]).sum(axis=2)),
-        "cosine": lambda: (unit := X / np.linalg.norm(X, axis=1, keepdims=True)) @ unit.T,
+        "laplacian": lambda: np.exp(-gamma * cdist(X, X, "cityblock")),
+        "cosine": lambda: (unit := _unit_rows(X)) @ unit.T,
     }
     return kernels[name]()
 
 
 KERNELS = ("cosine", "laplacian", "linear", "poly", "polynomial", "rbf", "sigmoid")
+
+
+def _unit_rows(X: Array) -> Array:
+    """Rows of length 1; a row of zeros stays one."""
+    lengths = np.linalg.norm(X, axis=1, keepdims=True)
+    return np.asarray(X / np.where(lengths == 0, 1, lengths))
 
 
 def _squared_distances(X: Array) -> Array:

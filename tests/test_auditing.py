@@ -1,0 +1,118 @@
+"""Audits from Python: what may be handed in, what is refused, and what one broken attack costs the others."""
+
+from dataclasses import replace
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+from divulge import audit, auditing
+from divulge.contract import Attack, Budget, Finding, Fitted, Hyperparameters, TrainingData, Weights, option_class
+from divulge.errors import BadInput
+
+X = np.eye(4)
+
+
+@option_class
+class Copies(Attack[TrainingData, Hyperparameters]):
+    """The first entry of the data."""
+
+    name: ClassVar[str] = "copies"
+
+    def run(self, held, context):
+        return Finding.leak(Hyperparameters({"first": float(held.X[0, 0])}), "Won.")
+
+
+@option_class
+class BreaksWhenScored(Attack[TrainingData, Hyperparameters]):
+    """As above, with a bug in its scoring."""
+
+    name: ClassVar[str] = "breaks-when-scored"
+
+    def run(self, held, context):
+        return Finding.leak(Hyperparameters({"first": 1.0}), "Won.")
+
+    def score(self, finding, held, truth):
+        return replace(finding, scores={"ratio": 1 / 0})
+
+
+@option_class
+class Breaks(Attack[TrainingData, Hyperparameters]):
+    """Nothing but a bug."""
+
+    name: ClassVar[str] = "breaks"
+
+    def run(self, held, context):
+        raise RuntimeError("surprise")
+
+
+@option_class
+class Refuses(Attack[Hyperparameters, Weights]):
+    """Does not like what another attack won."""
+
+    name: ClassVar[str] = "refuses"
+
+    def run(self, held, context):
+        raise BadInput("expected something else")
+
+
+@pytest.fixture
+def attacks(monkeypatch):
+    chosen = {attack.name: attack for attack in (Breaks, BreaksWhenScored, Copies, Refuses)}
+    monkeypatch.setattr(auditing.registry, "attacks", lambda: chosen)
+
+
+def test_one_broken_attack_does_not_cost_the_others(attacks, tmp_path):
+    done = audit({"data": TrainingData(X)}, {"hyperparameters": Hyperparameters({"first": 1.0})}, out=tmp_path)
+    verdicts = {finding.provenance.attack: finding for finding in done.findings}
+    assert verdicts["copies"].verdict.value == "leak"
+    assert verdicts["breaks"].verdict.value == "failed"
+    assert "surprise" in verdicts["breaks"].summary
+    assert "surprise" in (tmp_path / "error-breaks.txt").read_text()
+    assert verdicts["breaks-when-scored"].verdict.value == "leak"
+    assert "Not scored: ZeroDivisionError" in verdicts["breaks-when-scored"].notes[0]
+    assert not done.record.complete
+
+
+def test_what_one_attack_won_and_another_refuses_is_nobodys_mistake(attacks):
+    done = audit({"data": TrainingData(X)}, attacks=["copies", "refuses"])
+    assert [finding.verdict.value for finding in done.findings] == ["leak", "not applicable"]
+
+
+def test_a_single_thing_may_be_held(attacks):
+    assert audit(TrainingData(X), attacks=["copies"]).leaks
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda: audit({"a": 3}), "expected things such as Fitted"),
+        (lambda: audit([]), "at least one thing"),
+        (lambda: audit(TrainingData(X), {"hyperparameters": 3}), "truth: expected something such as"),
+        (lambda: audit(TrainingData(X), {"modle": {}}), "truth: unknown key 'modle'"),
+        (lambda: audit(TrainingData(X), budget=3), "expected a Budget, got 3"),
+        (lambda: audit(TrainingData(X), seed=-1), "expected a seed from 0"),
+        (lambda: audit(TrainingData(X), attacks=[]), "at least one attack"),
+        (lambda: audit(TrainingData(X), attacks=["hyperparamters"]), "did you mean 'hyperparameters'"),
+        (lambda: audit(TrainingData(X), options={"hyperparameters": 3}), "expected named values, got 3"),
+        (lambda: audit(TrainingData(X), options={"hyperparameters": {"self": 1}}), "unknown key 'self'"),
+        (lambda: audit(TrainingData(X), out="a\0b"), "cannot write in"),
+        (lambda: audit(TrainingData(X), budget=Budget(queries=-1)), "positive budget"),
+    ],
+)
+def test_mistakes_are_named_before_anything_runs(call, sentence):
+    with pytest.raises(BadInput, match=sentence):
+        call()
+
+
+def test_a_pair_that_does_not_fit_is_not_applicable_where_another_does():
+    held = {
+        "model": Fitted("ridge", coef=np.ones(4)),
+        "short": TrainingData(np.eye(3), np.ones(3)),
+        "right": TrainingData(X, np.ones(4)),
+    }
+    done = audit(held)
+    assert [finding.verdict.value for finding in done.findings] == ["not applicable", "none found"]
+    assert "got 4" in done.findings[0].summary
+    with pytest.raises(BadInput, match="got 4"):
+        audit({"model": held["model"], "short": held["short"]})
