@@ -376,3 +376,9 @@ def test_the_same_full_sets_make_the_same_samples(tmp_path: Path, monkeypatch: p
 def test_no_dataset_imports_torch() -> None:
     code = "import sys; from divulge import datasets; datasets.load('mnist', samples=5); sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("option", ["full", "standardised"])
+def test_a_switch_is_true_or_false(option: str) -> None:
+    with pytest.raises(BadInput, match=f"expected true or false for {option}, got 'no'"):
+        datasets.load("diabetes", **{option: "no"})

@@ -485,8 +485,8 @@ def test_an_address_of_no_model_is_refused(url: str) -> None:
         ("gradients", {"explanation": "output:"}, "got explanation = 'output:'; write"),
         ("predictions", {"explanation": "v1"}, "option 'explanation' is for kind gradients, got it for predictions"),
         ("predictions", {"ouput": "v"}, "unknown key 'ouput'; did you mean 'output'?"),
-        ("predictions", {"batch": 0}, "option 'batch' of RemoteModel: input should be greater than 0, got 0"),
-        ("predictions", {"datatype": "INT8"}, "option 'datatype' of RemoteModel: input should be 'FP32' or 'FP64'"),
+        ("predictions", {"batch": 0}, "option 'batch': input should be greater than 0, got 0"),
+        ("predictions", {"datatype": "INT8"}, "option 'datatype': input should be 'FP32' or 'FP64'"),
     ],
 )
 def test_options_are_checked_before_anything_is_sent(kind: str, options: dict[str, Any], sentence: str) -> None:

@@ -30,6 +30,9 @@ def load(
     for option, number, least in (("samples", samples, 1), ("seed", seed, 0)):
         if number is not None and (isinstance(number, bool) or not isinstance(number, int | np.integer) or number < least):
             raise BadInput(f"expected a whole number from {least} for {option}, got {number!r}; correct it")
+    for option, switch in (("full", full), ("standardised", standardised)):
+        if not isinstance(switch, bool):
+            raise BadInput(f"expected true or false for {option}, got {switch!r}; correct it")
     rng = np.random.default_rng(seed)
     if name in synthetic.FAMILIES:
         loaded = synthetic.make(name, rng, samples, sizes)
