@@ -7,7 +7,17 @@ import numpy as np
 import pytest
 
 from divulge import audit, auditing
-from divulge.contract import Attack, Budget, Finding, Fitted, Hyperparameters, TrainingData, Weights, option_class
+from divulge.contract import (
+    Attack,
+    Budget,
+    Candidates,
+    Finding,
+    Fitted,
+    Hyperparameters,
+    TrainingData,
+    Weights,
+    option_class,
+)
 from divulge.errors import BadInput
 
 X = np.eye(4)
@@ -77,6 +87,34 @@ def test_one_broken_attack_does_not_cost_the_others(attacks, tmp_path):
 def test_what_one_attack_won_and_another_refuses_is_nobodys_mistake(attacks):
     done = audit({"data": TrainingData(X)}, attacks=["copies", "refuses"])
     assert [finding.verdict.value for finding in done.findings] == ["leak", "not applicable"]
+
+
+@option_class
+class Rebuilds(Attack[Candidates, TrainingData]):
+    """Stands for an attack that wins the training data."""
+
+    name: ClassVar[str] = "rebuilds"
+
+    def run(self, held, context):
+        return Finding.leak(TrainingData(held.X, held.y), "Won the data.")
+
+
+def test_hyperparameters_follow_from_training_data_that_another_attack_won(monkeypatch, tmp_path):
+    from sklearn.linear_model import Ridge
+
+    rng = np.random.default_rng(0)
+    points = rng.normal(size=(60, 5))
+    y = points @ rng.normal(size=5) + rng.normal(size=60)
+    both = {"rebuilds": Rebuilds, **auditing.registry.attacks()}
+    monkeypatch.setattr(auditing.registry, "attacks", lambda: both)
+    held = {"model": Fitted(Ridge(0.5).fit(points, y)), "points": Candidates(points, y)}
+    done = audit(held, {"model": {"hyperparameters": Hyperparameters({"alpha": 0.5})}}, out=tmp_path)
+    assert [(finding.provenance.attack, finding.provenance.won) for finding in done.leaks] == [
+        ("rebuilds", "training data of points"),
+        ("hyperparameters", "hyperparameters of model"),
+    ]
+    assert done.leaks[1].scores["relative error of alpha"].value < 1e-9
+    assert "training data of points" in done.report.read_text()
 
 
 def test_a_single_thing_may_be_held(attacks):

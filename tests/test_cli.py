@@ -181,6 +181,25 @@ def test_output_that_nobody_reads_or_can_be_written_ends_quietly(folder):
     assert "Traceback" not in ran.stderr
 
 
+@pytest.mark.parametrize(
+    ("arrays", "sentence"),
+    [
+        ({"X": np.full((60, 5), np.nan), "y": np.zeros(60)}, "300 NaN or infinite values"),
+        ({"X": np.full((60, 5), np.inf), "y": np.zeros(60)}, "300 NaN or infinite values"),
+        ({"X": np.zeros((60, 5)), "y": np.zeros(59)}, "one label for each of the 60 training points, got shape (59,)"),
+        ({"X": np.zeros(60), "y": np.zeros(60)}, "expected a 2-D array of training points, got shape (60,)"),
+        ({"X": np.zeros((60, 4)), "y": np.zeros(60)}, "for each of the 4 features, got 5"),
+        ({"Z": np.zeros((60, 5))}, "expected an array named 'X' in data.npz"),
+    ],
+)
+def test_bad_arrays_end_with_one_sentence_and_exit_code_two(folder, capfd, arrays, sentence):
+    np.savez(folder / "data.npz", **arrays)
+    code, _, err = run(capfd, *ATTACK)
+    assert code == 2
+    assert sentence in err
+    assert err.count("\n") == 1
+
+
 def test_an_unfitted_estimator_is_named(folder, capfd):
     dump(Ridge(), folder / "model.skops")
     code, _, err = run(capfd, *ATTACK)
