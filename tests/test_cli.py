@@ -54,7 +54,7 @@ def test_flags_of_an_attack_are_its_fields(folder, capfd):
     code, out, _ = run(capfd, "attack", "hyperparameters", "--help")
     assert code == 0
     assert "--confidence" in out
-    assert "How sure the reported interval should be." in out
+    assert "How sure the reported interval should be" in out
     assert "--fitted" in out
     assert "--training-data" in out
 

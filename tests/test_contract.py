@@ -294,6 +294,19 @@ def test_map_gives_every_item_its_own_stream_in_order():
     assert first != other
 
 
+def test_an_item_draws_the_same_whichever_others_were_found_again():
+    class Remembers(dict):
+        recall = dict.__getitem__
+        keep = dict.__setitem__
+
+    def draw(item, rng):
+        return float(rng.normal())
+
+    whole = Context(1).map(draw, range(4))
+    half_done = Remembers({f"map-0-{index}": {"value": whole[index], "queries": 0} for index in (0, 2)})
+    assert Context(1, memory=half_done).map(draw, range(4)) == whole
+
+
 def test_a_piece_does_not_disturb_the_stream_that_follows():
     class Remembers:
         def __init__(self):

@@ -57,6 +57,14 @@ def test_a_claim_is_reproduced_or_not_by_its_own_limit():
     assert not nothing.reproduced
 
 
+def test_a_claim_is_not_reproduced_where_a_victim_resists():
+    resisting = TEXT.replace('learner = "ridge"', 'learner = "ridge"\nsolver = "lsqr"').replace("1e-9", "1e9")
+    resisting = resisting.replace("diabetes", "breast-cancer")
+    outcome = experiments.run(experiments.parse("t", resisting.replace("[0.1, 1.0]", "[1e-3, 1000.0]"), "quick"))
+    assert outcome.counts == {"none found": 1, "leak": 1}
+    assert not outcome.reproduced
+
+
 def test_finished_cells_and_victims_are_found_again(tmp_path):
     experiment = experiments.parse("t", TEXT, "quick")
     first = experiments.run(experiment, out=tmp_path)

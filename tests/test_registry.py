@@ -31,7 +31,15 @@ def test_a_broken_plug_in_is_named_and_skipped(plugin):
     assert "plug-in skipped: broken" in listed.stderr
     assert "a library that nobody has" in listed.stderr
     assert "plug-in skipped: misnamed" in listed.stderr
+    assert "plug-in skipped: leaves" in listed.stderr
     assert "hyperparameters" in listed.stdout
+
+
+def test_a_plug_in_cannot_take_the_name_of_an_attack_of_ours(plugin):
+    listed = divulge(plugin, "attacks")
+    assert "plug-in skipped: hyperparameters" in listed.stderr
+    assert "the name is taken by divulge.attacks.hyperparameters" in listed.stderr
+    assert "--confidence" in divulge(plugin, "attack", "hyperparameters", "--help").stdout
 
 
 def test_a_plug_in_conforms(plugin):

@@ -7,11 +7,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
+from divulge import runner
 from divulge.auditing import audit, reopen
-from divulge.contract import Budget, Cost, Fitted, Hyperparameters, TrainingData
+from divulge.contract import Budget, Context, Cost, Fitted, Hyperparameters, TrainingData
 from divulge.errors import BadInput
-from divulge.runner import locked
+from divulge.runner import Runner, locked
 from divulge.storage import fingerprint
 
 AUDIT = """
@@ -201,10 +203,55 @@ def test_a_folder_with_other_files_is_refused_and_left_alone(tmp_path):
 
 def test_only_a_runs_own_arrays_are_ever_removed(tmp_path):
     audit(ridge(), out=tmp_path)
+    (old,) = (tmp_path / "arrays").iterdir()
     (tmp_path / "arrays" / "precious.npz").write_bytes(b"mine")
-    audit(ridge(), out=tmp_path, seed=1, options={"hyperparameters": {"confidence": 0.9}})
-    assert (tmp_path / "arrays" / "precious.npz").exists()
-    assert len(list((tmp_path / "arrays").iterdir())) == 2
+    held = ridge()
+    audit({**held, "data": TrainingData(2 * held["data"].X, held["data"].y)}, out=tmp_path)
+    audit({**held, "model": Fitted("ridge", coef=np.ones(3))}, out=tmp_path)
+    names = {path.name for path in (tmp_path / "arrays").iterdir()}
+    assert "precious.npz" in names
+    assert old.name not in names
+
+
+def test_what_a_killed_run_left_half_written_is_cleared_away(tmp_path):
+    audit(ridge(), out=tmp_path)
+    for folder in (tmp_path, next((tmp_path / "pieces").iterdir())):
+        (folder / ".writing-half").write_bytes(b"half")
+    audit(ridge(), out=tmp_path)
+    assert not list(tmp_path.rglob(".writing-*"))
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_every_item_computes_on_one_thread_so_that_sums_come_out_the_same(workers):
+    def threads(item, rng):
+        np.linalg.norm(rng.normal(size=(50, 50)) @ np.eye(50))
+        return max(pool["num_threads"] for pool in threadpool_info())
+
+    spread = Runner(workers=workers)._spread
+    with threadpool_limits(2):
+        assert Context(spread=spread).map(threads, range(4)) == [1, 1, 1, 1]
+
+
+def test_other_code_never_reuses_old_pieces(tmp_path, monkeypatch):
+    audit(ridge(), out=tmp_path)
+    monkeypatch.setattr(runner, "code_version", lambda module: "another")
+    audit(ridge(), out=tmp_path)
+    assert len(list((tmp_path / "pieces").iterdir())) == 2
+
+
+def test_the_code_of_a_plug_in_is_all_of_its_package(tmp_path, monkeypatch):
+    package = tmp_path / "some_plugin"
+    package.mkdir()
+    (package / "__init__.py").write_text("from some_plugin.helper import number")
+    (package / "helper.py").write_text("number = 1")
+    monkeypatch.syspath_prepend(tmp_path)
+    seen = set()
+    for number in (1, 2):
+        (package / "helper.py").write_text(f"number = {number}")
+        runner.code_version.cache_clear()
+        seen.add(runner.code_version("some_plugin"))
+    runner.code_version.cache_clear()
+    assert len(seen) == 2
 
 
 @pytest.mark.parametrize("harm", ["finding gone", "arrays gone", "arrays cut", "no finding", "not a value"])

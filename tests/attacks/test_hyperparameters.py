@@ -164,6 +164,26 @@ def test_no_number_is_claimed_for_other_data_however_few_the_features(features):
             assert HyperparameterStealing()(fitted, TrainingData(*data)).verdict is not Verdict.LEAK
 
 
+def test_luck_is_not_a_leak_where_no_intercept_confirms_the_data():
+    rng = np.random.default_rng(5)
+    for _ in range(1500):
+        X, y = rng.normal(size=(20, 2)), rng.normal(size=20)
+        fitted = Fitted("lasso", coef=rng.normal(size=2))
+        assert HyperparameterStealing()(fitted, TrainingData(X, y)).verdict is not Verdict.LEAK
+
+
+@pytest.mark.parametrize("scaled", ["labels", "features"])
+def test_a_direct_solver_leaves_only_rounding_so_nearly_right_data_is_not_right(scaled):
+    rng = np.random.default_rng(6)
+    for _ in range(40):
+        X = rng.normal(size=(2000, 5))
+        y = X @ rng.normal(size=5) + rng.normal(size=2000)
+        estimator = Ridge(10 ** rng.uniform(2, 4), fit_intercept=False).fit(X, y)
+        data = (X, 1.1 * y) if scaled == "labels" else (1.1 * X, y)
+        assert HyperparameterStealing()(Fitted(estimator), TrainingData(*data)).verdict is not Verdict.LEAK
+        assert steal(estimator, X, y).verdict is Verdict.LEAK
+
+
 def test_one_equation_for_one_unknown_claims_nothing():
     X, y = DATA["diabetes"]
     finding = steal(Ridge(1.0).fit(X[:, :1], y), X[:, :1], y)

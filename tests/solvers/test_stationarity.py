@@ -114,6 +114,15 @@ def test_kernels_are_scikit_learns(name):
     assert ours == pytest.approx(pairwise_kernels(X, metric=name, **known), rel=1e-9, abs=1e-12)
 
 
+def test_an_interval_is_never_narrower_than_what_is_left_could_make_of_it():
+    rng = np.random.default_rng(0)
+    A = np.ones((200, 1))
+    b = -0.5 * A[:, 0] + 1e-3 * rng.normal(size=200)
+    estimate = stationarity.solve(System(A, b, np.zeros(200), NOTHING))
+    left = np.linalg.norm(b + A[:, 0] * estimate.values[0])
+    assert estimate.half_widths[0] >= left / np.linalg.norm(A)
+
+
 @pytest.mark.parametrize("equations", [2, 3, 6])
 def test_chance_is_how_often_an_unrelated_gradient_would_be_explained_as_well(equations):
     rng = np.random.default_rng(0)

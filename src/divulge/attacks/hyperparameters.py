@@ -30,7 +30,8 @@ from divulge.solvers.stationarity import Estimate, Gradient, System
 
 STATIONARY = 0.1  # a larger share of the gradient left over is not what a solver's tolerance leaves
 UNCONFIRMED = 0.02  # without an intercept nothing else confirms that this is the data: less is allowed
-BALANCED = 100.0  # times machine precision; every solver of scikit-learn balances its intercept to 5
+ROUNDING = 100.0  # times machine precision: what is left of an equation that was solved outright
+DIRECT = ("cholesky", "svd")  # solvers of ridge that solve outright
 CHANCE = 1e-6  # how often a model of other data may look like a minimum on this data
 NEGLIGIBLE = 1e-3  # of the gradient at w = 0: a remainder this small is a fit with next to no penalty
 WRONG = 0.01  # relative error from which a claim whose interval misses the truth is no claim
@@ -59,7 +60,7 @@ class HyperparameterStealing(Attack[tuple[Fitted, TrainingData], Hyperparameters
     )
 
     confidence: Annotated[float, Field(gt=0.5, lt=1)] = 0.99
-    "How sure the reported interval should be."
+    "How sure the reported interval should be; solvers that stop early fall short of it (docs/results.md)."
 
     def run(self, held: tuple[Fitted, TrainingData], context: Context) -> Finding[Hyperparameters]:
         fitted, data = held
@@ -79,7 +80,7 @@ class HyperparameterStealing(Attack[tuple[Fitted, TrainingData], Hyperparameters
             "scores": {"gradient left unexplained": Score(estimate.leftover, estimate.luck, UNRELATED, better="lower")},
             "figures": (_profile(problem, values),),
         }
-        allowed = STATIONARY if problem.system.check.size else UNCONFIRMED
+        allowed = problem.allowed
         low, high = intervals["alpha"]
         if estimate.leftover <= allowed and estimate.chance <= CHANCE and low > 0:
             found = ", ".join(f"{name} = {value:.6g}" for name, value in values.items())
@@ -105,7 +106,7 @@ class HyperparameterStealing(Attack[tuple[Fitted, TrainingData], Hyperparameters
         raise NotApplicable(
             f"the {problem.title} parameters are not a minimum on this data for any penalty: "
             f"{estimate.leftover:.2g} of the loss gradient is left unexplained, where a converged solver leaves far below "
-            f"{allowed:g}; the model was trained on other data, or its solver stopped early"
+            f"{allowed:.1g}; the model was trained on other data, or its solver stopped early"
         )
 
     def score(
@@ -143,6 +144,8 @@ class _Problem:
     "One an output; they should share their penalties."
     start_size: float
     "Size of the loss gradient at w = 0, on the same scale."
+    direct: bool
+    "Whether the solver leaves nothing but rounding errors."
 
     @cached_property
     def system(self) -> System:
@@ -151,8 +154,17 @@ class _Problem:
     @property
     def unbalanced(self) -> bool:
         """Whether an intercept was fitted, but on other data than this."""
-        rounding = BALANCED * self.system.epsilon * float(self.system.magnitude.max())
+        rounding = ROUNDING * self.system.epsilon * float(self.system.magnitude.max())
         return bool((np.abs(self.system.check) > rounding).any())
+
+    @property
+    def allowed(self) -> float:
+        """The share of the gradient that may be left unexplained on the data the model was fitted on."""
+        if self.direct:
+            size = float(np.linalg.norm(self.system.b)) or 1.0
+            rounding = ROUNDING * self.system.epsilon * float(np.linalg.norm(self.system.magnitude))
+            return min(STATIONARY, rounding / size)
+        return STATIONARY if self.system.check.size else UNCONFIRMED
 
     @property
     def title(self) -> str:
@@ -196,7 +208,8 @@ def _pose(fitted: Fitted, data: TrainingData) -> _Problem:
     if fitted.learner == "kernel_ridge":
         K = _gram(fitted, X)
         systems = [stationarity.kernel_ridge(K, target, c, weight) for target, c in zip(y.T, parameters, strict=True)]
-        return _Problem(fitted.learner, _precise(systems, fitted.dual_coef), float(np.linalg.norm(weight[:, None] * y)))
+        start = float(np.linalg.norm(weight[:, None] * y))
+        return _Problem(fitted.learner, _precise(systems, fitted.dual_coef), start, direct=True)
     free = fitted.intercept is not None
     if fitted.learner in AVERAGED:
         weight = weight / weight.sum()
@@ -218,7 +231,8 @@ def _pose(fitted: Fitted, data: TrainingData) -> _Problem:
         raise NotApplicable("all non-zero coefficients have one size, for which the two penalties cannot be told apart")
     centred = y - np.average(y, axis=0, weights=weight) if free else y
     start = float(np.linalg.norm(X.T @ (weight[:, None] * centred)))
-    return _Problem(fitted.learner, _precise(systems, fitted.coef), start)
+    direct = fitted.learner == "ridge" and fitted.settings.get("solver") in DIRECT
+    return _Problem(fitted.learner, _precise(systems, fitted.coef), start, direct)
 
 
 def _precise(systems: list[System], learned: Array | None) -> list[System]:

@@ -88,7 +88,7 @@ class Context:
         self.progress = progress or (lambda done, total: None)
         self.log = log or (lambda sentence: None)
         self.budget = budget or Budget()
-        self._memory = memory or Forgetful()
+        self._memory = Forgetful() if memory is None else memory
         self._spread = spread
         self._maps = 0
 

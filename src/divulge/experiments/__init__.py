@@ -108,9 +108,9 @@ class Outcome:
 
     @property
     def reproduced(self) -> bool:
-        """Within the limit in every cell that could be scored, and no cell failed."""
+        """Within the limit in every cell to which the attack applies; one that resisted or failed is none."""
         ours, most, least = self.ours, self.experiment.at_most, self.experiment.at_least
-        if ours is None or "failed" in self.counts:
+        if ours is None or {"none found", "failed"} & self.counts.keys():
             return False
         return (most is None or ours <= most) and (least is None or ours >= least)
 

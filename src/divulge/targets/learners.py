@@ -35,6 +35,8 @@ def learned(estimator: object) -> dict[str, Any]:
         "dual_coef": getattr(told, "dual_coef_", None),
     }
     settings = {name: getattr(told, name) for name in SETTINGS if hasattr(told, name)}
+    if hasattr(told, "solver_"):  # which one "auto" chose
+        settings["solver"] = told.solver_
     return {
         "learner": learner,
         "kernel": _kernel(told) if hasattr(told, "kernel") else None,
