@@ -114,6 +114,7 @@ def test_hyperparameters_follow_from_training_data_that_another_attack_won(monke
         ("hyperparameters", "hyperparameters of model"),
     ]
     assert done.leaks[1].scores["relative error of alpha"].value < 1e-9
+    assert done.record.holdings[-1].source == "won by hyperparameters"
     assert "training data of points" in done.report.read_text()
 
 

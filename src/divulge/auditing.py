@@ -151,7 +151,7 @@ class _Pursuit:
                 step.attack.yields,
                 finding.loot,
                 fingerprint(finding.loot),
-                step.attack.name,
+                f"won by {step.attack.name}",
                 step.roots,
                 step.path,
             )

@@ -24,7 +24,7 @@ MEANINGS = {
     Verdict.LEAK: "the attack won something that was not meant to be given away",
     Verdict.NONE_FOUND: "the attack ran to its end and won nothing; its power says what it would have found",
     Verdict.NOT_APPLICABLE: "what the attack assumes does not hold here, so it says nothing",
-    Verdict.FAILED: "the attack applies but did not get to an answer, so it says nothing",
+    Verdict.FAILED: "the attack applies but did not get to an answer, or the truth shows that its answer is wrong",
 }
 
 
