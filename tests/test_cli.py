@@ -231,6 +231,7 @@ def test_reproduce_lists_runs_and_keeps_its_cells(folder, capfd):
 
 
 def test_tables_are_json_for_machines(folder, capfd):
-    assert json.loads(run(capfd, "attacks", "--json")[1])["attacks"][0]["needs"] == ["fitted", "training_data"]
+    listed = {one["name"]: one for one in json.loads(run(capfd, "attacks", "--json")[1])["attacks"]}
+    assert listed["hyperparameters"]["needs"] == ["fitted", "training_data"]
     assert "hyperparameters-ridge" in {one["name"] for one in json.loads(run(capfd, "reproduce", "--json")[1])}
     assert json.loads(run(capfd, "reproduce", "hyperparameters-ridge", "--json")[1])[0]["reproduced"] is True

@@ -59,7 +59,7 @@ def test_a_claim_is_reproduced_or_not_by_its_own_limit():
 
 def test_a_claim_is_not_reproduced_where_a_victim_resists():
     resisting = TEXT.replace('learner = "ridge"', 'learner = "ridge"\nsolver = "lsqr"').replace("1e-9", "1e9")
-    resisting = resisting.replace("diabetes", "breast-cancer")
+    resisting = resisting.replace("diabetes", "breast-cancer") + "[options]\ntrainings = 0\n"
     outcome = experiments.run(experiments.parse("t", resisting.replace("[0.1, 1.0]", "[1e-3, 1000.0]"), "quick"))
     assert outcome.counts == {"none found": 1, "leak": 1}
     assert not outcome.reproduced

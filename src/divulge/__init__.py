@@ -8,7 +8,8 @@ __version__ = "0.1.0"
 _HOME = {
     "audit": "divulge.auditing",
     **dict.fromkeys(
-        ("Candidates", "Context", "Finding", "Fitted", "Gradients", "Hyperparameters", "Pipeline", "Predictions",
+        ("Candidates", "Context", "Finding", "Fitted", "Gradients", "Hyperparameters", "Parameters", "Pipeline",
+         "Predictions",
          "TrainingData", "Truth", "Verdict", "Weights"),
         "divulge.contract",
     ),
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
         Fitted as Fitted,
         Gradients as Gradients,
         Hyperparameters as Hyperparameters,
+        Parameters as Parameters,
         Pipeline as Pipeline,
         Predictions as Predictions,
         TrainingData as TrainingData,

@@ -5,9 +5,9 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
-from sklearn.linear_model import Ridge
+from sklearn.linear_model import LogisticRegression, Ridge
 
-from divulge import Fitted, Hyperparameters, Predictions, TrainingData, registry
+from divulge import Fitted, Hyperparameters, Parameters, Predictions, TrainingData, registry
 from divulge.contract import Attack, Finding, option_class
 from divulge.testing import Nonconforming, check_attack
 
@@ -20,7 +20,23 @@ def ridge():
     return (Fitted(estimator), TrainingData(X, y)), {"hyperparameters": Hyperparameters.of(estimator)}
 
 
-VICTIMS = {"hyperparameters": ridge}
+def logistic():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(50, 4))
+    estimator = LogisticRegression().fit(X, X @ rng.normal(size=4) + rng.normal(size=50) > 0)
+    return (Predictions(estimator.predict_proba, 4, "logistic"),), {"parameters": Parameters(estimator.coef_)}
+
+
+def blind_ridge():
+    (fitted, data), _ = ridge()
+    return (Parameters(coef=fitted.coef, intercept=fitted.intercept), data), {"fitted": fitted}
+
+
+VICTIMS = {
+    "algorithm": blind_ridge,
+    "hyperparameters": ridge,
+    "linear-extraction": logistic,
+}
 
 
 @pytest.mark.parametrize("name", registry.attacks())

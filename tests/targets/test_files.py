@@ -23,9 +23,11 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import ElasticNet, LogisticRegression, Ridge
 from sklearn.neural_network import MLPRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from torch import nn
 
-from divulge import Candidates, Fitted, Gradients, Hyperparameters, Pipeline, Predictions, TrainingData, Weights
+from divulge import Candidates, Fitted, Gradients, Hyperparameters, Parameters, Pipeline, Predictions, TrainingData, Weights
 from divulge.contract import Kernel, Membership, Poison
 from divulge.errors import BadInput
 from divulge.targets import files
@@ -244,6 +246,7 @@ EVERY = [
     ("training_data", "npz"), ("training_data", "npy"), ("training_data", "csv"), ("candidates", "parquet"),
     ("weights", "npz"), ("weights", "safetensors"), ("weights", "pt"), ("weights", "pth"), ("weights", "onnx"),
     ("predictions", "skops"), ("gradients", "onnx"), ("fitted", "skops"), ("fitted", "joblib"), ("fitted", "pkl"),
+    ("parameters", "npz"), ("parameters", "skops"),
     ("hyperparameters", "json"), ("hyperparameters", "toml"), ("membership", "parquet"),
 ]  # fmt: skip
 
@@ -563,7 +566,7 @@ def test_a_pickle_runs_only_when_allowed(tmp_path: Path, ending: str) -> None:
             return (Path.touch, (mark,))
 
     path.write_bytes(pickle.dumps(Trap()))
-    for kind in ("fitted", "predictions", "gradients", "hyperparameters"):
+    for kind in ("fitted", "parameters", "predictions", "gradients", "hyperparameters"):
         with refused(f"model.{ending} is a pickle.*save it again with skops.*allow_pickle = true.*--allow-pickle"):
             read(kind, path)
     assert not mark.exists()
@@ -603,6 +606,38 @@ def test_fitted_arrays_name_their_learner(tmp_path: Path) -> None:
         read("fitted", path, learner="kernel_ridge", kernel="rbf", gamma="wide")
     with refused("expected coef or dual_coef of the ridge model, got neither"):
         read("fitted", npz(path, other=Y), learner="ridge")
+
+
+def test_parameters_are_arrays_that_name_no_learner(tmp_path: Path) -> None:
+    held = read("parameters", npz(tmp_path / "linear.npz", coef=X[:2], intercept=[1, 2], other=Y))
+    assert isinstance(held, Parameters)
+    np.testing.assert_array_equal(held.coef, X[:2])
+    np.testing.assert_array_equal(held.intercept, [1, 2])
+    assert held.dual_coef is None
+    path = npz(tmp_path / "kernel.npz", dual_coef=Y)
+    dual = read("parameters", path, kernel="poly", gamma=0.5, degree=2, coef0=0)
+    np.testing.assert_array_equal(dual.dual_coef, Y)
+    assert dual.kernel == Kernel("poly", 0.5, 2, 0)
+    with refused("expected coef or dual_coef of the model, got neither"):
+        read("parameters", npz(tmp_path / "none.npz", other=Y))
+    with refused("parameters in kernel.npz: unknown key 'learner'"):
+        read("parameters", path, learner="ridge")
+
+
+def test_parameters_of_a_model_file_are_what_it_learned(tmp_path: Path) -> None:
+    path = tmp_path / "model.skops"
+    skops.io.dump(RIDGE, path)
+    held = read("parameters", path)
+    assert type(held) is Parameters
+    np.testing.assert_array_equal(held.coef, RIDGE.coef_)
+    np.testing.assert_array_equal(held.intercept, [RIDGE.intercept_])
+    with refused("expected no options for model.skops, which says what it is, got kernel"):
+        read("parameters", path, kernel="rbf")
+    skops.io.dump(KernelRidge(kernel="rbf", gamma=0.5).fit(X, Y), path)
+    assert read("parameters", path).kernel == Kernel("rbf", 0.5)
+    skops.io.dump(make_pipeline(StandardScaler(), RIDGE).fit(X, Y), path)
+    with refused("expected a single model in model.skops, got a pipeline"):
+        read("parameters", path)
 
 
 # --- hyperparameters

@@ -1,5 +1,6 @@
 """One file per leak, its paper in the docstring."""
 
-from divulge.attacks.hyperparameters import HyperparameterStealing
+from divulge.attacks.hyperparameters import AlgorithmIdentification, HyperparameterStealing
+from divulge.attacks.linear_extraction import LinearExtraction
 
-__all__ = ["HyperparameterStealing"]
+__all__ = ["AlgorithmIdentification", "HyperparameterStealing", "LinearExtraction"]

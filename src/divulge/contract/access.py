@@ -7,13 +7,13 @@ import re
 import sys
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from divulge.errors import BadInput
+from divulge.errors import BadInput, refuse_unknown
 
 Array = npt.NDArray[Any]
 
@@ -112,8 +112,25 @@ class Kernel:
 
     name: str
     gamma: float | None = None
+    "None where the attacker does not know it."
     degree: float = 3
     coef0: float = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Parameters(Access):
+    """What a linear or kernel model learned, with nothing said about what learned it."""
+
+    coef: Array | None = None
+    "(features,), or (outputs, features)"
+    intercept: Array | None = None
+    "None when nothing is known of one, or there is none."
+    dual_coef: Array | None = None
+    "One for each training point: (points,), or (points, outputs)."
+    kernel: Kernel | None = None
+
+    def __post_init__(self) -> None:
+        _check_learned(self, "model")
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,21 +146,47 @@ class Fitted(Access):
     "None when the learner was fitted without one."
     dual_coef: Array | None = None
     kernel: Kernel | None = None
+    more: Mapping[str, Array] = field(default_factory=dict)
+    "What else was learned, by scikit-learn's names without their underscore: `support` of an SVM, `scale` of Huber's."
+    layers: tuple[tuple[Array, Array], ...] = ()
+    "Of a network: (W, b) with W of shape (units, previous units)."
     settings: Mapping[str, Any] = field(default_factory=dict)
     "What is commonly known of the training: solver, tolerance, positivity; never a hyperparameter."
+    prepare: tuple[tuple[str, Array], ...] = ()
+    "What a pipeline does to the data first, step by step: (`subtract`, mean), (`divide`, width), (`matmul`, axes) ..."
 
     def __post_init__(self) -> None:
         if not isinstance(self.learner, str):
             from divulge.targets.local import learned
 
             self.__dict__.update(learned(self.learner))
-        for name in ("coef", "intercept", "dual_coef"):
-            value = getattr(self, name)
-            if value is not None:
-                array = numbers(value, f"the {self.learner} model's {name}")
-                object.__setattr__(self, name, array.reshape(-1) if array.ndim == 0 else array)
-        if self.coef is None and self.dual_coef is None:
-            raise BadInput(f"expected coef or dual_coef of the {self.learner} model, got neither; pass what was learned")
+        _check_learned(self, f"{self.learner} model")
+        object.__setattr__(
+            self, "more", {name: numbers(value, f"the {self.learner} model's {name}") for name, value in self.more.items()}
+        )
+        layers = tuple((numbers(W, "a layer's weights", 2), numbers(b, "a layer's bias", 1)) for W, b in self.layers)
+        object.__setattr__(self, "layers", layers)
+        prepare = tuple((kind, numbers(value, f"the step {kind!r} before the model")) for kind, value in self.prepare)
+        object.__setattr__(self, "prepare", prepare)
+
+    def without_width(self) -> Self:
+        """The same model for an attacker who knows the kind of kernel but not its width."""
+        if self.kernel is None:
+            raise BadInput(f"expected a model with a kernel, got a {self.learner} model; it has no width to hide")
+        return replace(self, kernel=replace(self.kernel, gamma=None))
+
+    def prepared(self, X: Array) -> Array:
+        """Points as the learner saw them, after every step of its pipeline."""
+        steps = {"subtract": np.subtract, "divide": np.divide, "add": np.add, "multiply": np.multiply, "matmul": np.matmul}
+        refuse_unknown([kind for kind, _ in self.prepare], steps, "prepare")
+        for kind, value in self.prepare:
+            if (len(value) if kind == "matmul" else value.shape[-1]) != X.shape[1]:
+                raise BadInput(
+                    f"expected data of width {len(value)} for the step {kind!r} before the {self.learner} model, "
+                    f"got {X.shape[1]}; pass the data as it entered the pipeline"
+                )
+            X = steps[kind](X, value)
+        return X
 
 
 @dataclass(frozen=True, eq=False)
@@ -245,6 +288,16 @@ class Poison(Access):
 
     def __post_init__(self) -> None:
         _check_points(self, "poison")
+
+
+def _check_learned(access: Any, what: str) -> None:
+    for name in ("coef", "intercept", "dual_coef"):
+        value = getattr(access, name)
+        if value is not None:
+            array = numbers(value, f"the {what}'s {name}")
+            object.__setattr__(access, name, array.reshape(-1) if array.ndim == 0 else array)
+    if access.coef is None and access.dual_coef is None and not getattr(access, "layers", ()):
+        raise BadInput(f"expected coef or dual_coef of the {what}, got neither; pass what was learned")
 
 
 def numbers(value: Any, what: str, dimensions: int | None = None) -> Array:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy import stats
 from scipy.spatial.distance import cdist
+
+from divulge.solvers.losses import LOSSES, Loss
 
 Array = npt.NDArray[Any]
 
@@ -31,6 +33,8 @@ class System:
     "(checks,) more that must vanish, whatever the penalty and however early the solver stopped"
     epsilon: float = float(np.finfo(float).eps)
     "precision in which the parameters were computed"
+    noise: float = 0.0
+    "size of what digits cut off the parameters may have added to b"
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,8 @@ class Estimate:
     "(penalties, penalties)"
     leftover: float
     "‖(b + Aλ̂, check)‖ / ‖b‖: 0 when λ̂ explains the gradient fully, 1 and more when it explains nothing"
+    largest: float
+    "the largest entry of (b + Aλ̂, check)"
     spare: int
     "equations beyond the number of penalties"
     chance: float
@@ -53,11 +59,12 @@ class Estimate:
     "what they would leave of such a gradient, in the median"
 
 
-def solve(system: System, confidence: float = 0.99) -> Estimate:
-    """Solve the overdetermined system; the interval comes from its residual and from rounding.
+def solve(system: System, confidence: float = 0.99, stopped: float = 0.0) -> Estimate:
+    """Solve the overdetermined system; the interval comes from its residual, from rounding and from where solvers stop.
 
     The leftover gradient is taken to be as large along A as it is, a direction at a time, across it (Student's t),
     and never smaller than all of it at once divided by ‖A‖: solvers that stop early leave structured remains.
+    `stopped` is the largest entry with which the solver would have been content: so much may lie along A unseen.
     """
     A, b = system.A, system.b
     # Equilibrate: the two columns of an elastic net differ by orders of magnitude.
@@ -73,14 +80,17 @@ def solve(system: System, confidence: float = 0.99) -> Estimate:
     quantile = float(stats.t.ppf(0.5 + confidence / 2, spare)) if spare else 0.0
     typical = left / np.sqrt(spare) if spare else 0.0
     rounding = ROUNDING_SAFETY * system.epsilon * float(np.linalg.norm(system.magnitude))
-    half = max(quantile * typical, size, rounding)
+    # What a gradient with no entry above `stopped` can have along a column of A.
+    unseen = stopped * float((np.abs(A).sum(axis=0) / scale).max())
+    half = max(quantile * typical, size, rounding, system.noise, min(unseen, float(np.linalg.norm(b))))
     covariance = (inverse @ inverse.T) / np.outer(scale, scale) * half**2
     norm = float(np.linalg.norm(b)) or 1.0
     # In a random direction the share of ‖b‖² explained follows a Beta law, and what is left the mirrored one.
     law = stats.beta(spare / 2, A.shape[1] / 2) if spare else None
     chance = float(law.cdf((left / norm) ** 2)) if law else 1.0
     luck = float(np.sqrt(law.median())) if law else 0.0
-    return Estimate(values, half * spread, covariance, size / norm, spare, chance, luck)
+    largest = float(np.abs(np.concatenate([residual, system.check])).max(initial=0))
+    return Estimate(values, half * spread, covariance, size / norm, largest, spare, chance, luck)
 
 
 @dataclass(frozen=True)
@@ -88,69 +98,86 @@ class Gradient:
     """Gradient of a loss at the learned parameters, with the magnitude of the terms it is the sum of."""
 
     values: Array
-    "(d,)"
+    "(outputs, d)"
     magnitude: Array
-    "(d,)"
-    balance: float | None
-    "the derivative in a free intercept, in units of the others: it must vanish whatever the penalty"
+    "(outputs, d)"
+    balance: Array
+    "(outputs,) the derivative in the intercept"
+    balance_magnitude: Array
+    "(outputs,)"
+    width: float
+    "of a typical column: what brings the balance to the units of the others"
 
-    @property
-    def check(self) -> Array:
-        return np.zeros(0) if self.balance is None else np.array([self.balance])
 
+def gradient(loss: Loss, X: Array, Y: Array, W: Array, c: Array, weight: Array, centred: bool = False) -> Gradient:
+    """Gradient of Σ weight loss(Xw + c, y) in (w, c); targets (n, outputs), W (outputs, d), c (outputs,).
 
-def squared_loss(X: Array, y: Array, w: Array, c: float, weight: Array, free: bool) -> Gradient:
-    """Gradient of ½Σ weight (Xw + c − y)², where the intercept c is free or absent.
-
-    With a free intercept the residuals add up to nothing, so columns may be centred, which cancels less.
-    One pass over blocks of rows that stay in the cache: on large data the time is all memory.
+    With a squared loss and a free intercept the residuals add up to nothing, so columns may be centred, which cancels
+    less. One pass over blocks of rows that stay in the cache: on large data the time is all memory.
     """
     d = X.shape[1]
-    mean = weight @ X / weight.sum() if free else np.zeros(d)
-    c += float(mean @ w)
-    gradient, magnitude = np.zeros(d), np.zeros(d)
-    squares = balance = 0.0
+    mean = weight @ X / weight.sum() if centred else np.zeros(d)
+    c = c + W @ mean
+    values, magnitude = np.zeros(W.shape), np.zeros(W.shape)
+    balance, balance_magnitude = np.zeros(len(W)), np.zeros(len(W))
+    squares = 0.0
     rows = max(1, BLOCK // d)
     for start in range(0, len(X), rows):
         part = slice(start, start + rows)
         block = X[part] - mean
-        residual = weight[part] * (block @ w + c - y[part])
-        gradient += block.T @ residual
-        balance += float(residual.sum())
+        scores = block @ W.T + c
+        slope = weight[part, None] * loss.slope(scores, Y[part])
+        values += slope.T @ block
+        balance += slope.sum(axis=0)
+        squares += float(weight[part] @ np.einsum("ij,ij->i", block, block))
         np.abs(block, out=block)
-        magnitude += block.T @ (weight[part] * (block @ np.abs(w) + np.abs(c - y[part])))
-        squares += float(weight[part] @ (block**2).sum(axis=1))
-    if not free:
-        return Gradient(gradient, magnitude, None)
-    width = float(np.sqrt(squares / (d * weight.sum())))  # of a typical centred column
-    return Gradient(gradient, magnitude, width * balance)
+        # A squared loss cancels score against target; the others lose what their scores lost.
+        lost = block @ np.abs(W).T + (np.abs(c - Y[part]) if loss is LOSSES["squared"] else np.abs(c))
+        terms = weight[part, None] * loss.turn(scores, Y[part]) * lost + np.abs(slope)
+        magnitude += terms.T @ block
+        balance_magnitude += terms.sum(axis=0)
+    width = float(np.sqrt(squares / (d * weight.sum())))
+    return Gradient(values, magnitude, balance, balance_magnitude, width)
 
 
-def ridge(w: Array, gradient: Gradient) -> System:
-    """½ loss + λ/2 ‖w‖²."""
-    return System(w[:, None], gradient.values, gradient.magnitude, gradient.check)
+def systems(
+    found: Gradient, W: Array, penalties: Sequence[str], *, free: bool, constant: tuple[Array, float] | None, used: Array
+) -> list[System]:
+    """One system an output. `constant` is (intercepts, scaling) where the intercept is penalised like a coefficient."""
+    built = []
+    for k, w in enumerate(W):
+        values, magnitude = found.values[k][used[k]], found.magnitude[k][used[k]]
+        w = w[used[k]]
+        if constant is not None:
+            intercepts, scaling = constant
+            w = np.append(w, intercepts[k] / scaling)
+            values = np.append(values, scaling * found.balance[k])
+            magnitude = np.append(magnitude, scaling * found.balance_magnitude[k])
+        check = np.array([found.width * found.balance[k]]) if free else np.zeros(0)
+        built.append(penalised(w, values, magnitude, penalties, check))
+    return built
 
 
-def lasso(w: Array, gradient: Gradient) -> System:
-    """½ loss + λ ‖w‖₁, where w is not 0."""
-    return System(np.sign(w)[:, None], gradient.values, gradient.magnitude, gradient.check)
+def penalised(w: Array, values: Array, magnitude: Array, penalties: Sequence[str], check: Array) -> System:
+    """loss + λ₁ ‖w‖₁ + λ₂/2 ‖w‖²; where there is an L1 penalty, only coordinates that are not 0."""
+    if "l1" in penalties:
+        moved = w != 0
+        w, values, magnitude = w[moved], values[moved], magnitude[moved]
+    columns = {"l1": np.sign(w), "l2": w}
+    return System(np.column_stack([columns[name] for name in penalties]), values, magnitude, check)
 
 
-def elastic_net(w: Array, gradient: Gradient) -> System:
-    """½ loss + λ₁ ‖w‖₁ + λ₂/2 ‖w‖², where w is not 0."""
-    A = np.column_stack([np.sign(w), w])
-    return System(A, gradient.values, gradient.magnitude, gradient.check)
-
-
-def kept(gradient: Gradient, chosen: Array) -> Gradient:
-    """Only the chosen coordinates."""
-    return replace(gradient, values=gradient.values[chosen], magnitude=gradient.magnitude[chosen])
-
-
-def kernel_ridge(K: Array, y: Array, dual: Array, weight: Array) -> System:
-    """½ Σ weight (K c − y)² + λ/2 cᵀKc, with the common factor K taken out."""
-    magnitude = weight * (np.abs(K) @ np.abs(dual) + np.abs(y))
-    return System(dual[:, None], weight * (K @ dual - y), magnitude, np.zeros(0))
+def kernel_systems(loss: Loss, K: Array, Y: Array, dual: Array, weight: Array, penalties: Sequence[str]) -> list[System]:
+    """f = K α with penalty λ/2 αᵀKα (the common factor K taken out) or λ ‖α‖₁; dual (outputs, n)."""
+    scores = K @ dual.T
+    slope = weight[:, None] * loss.slope(scores, Y)
+    lost = np.abs(K) @ np.abs(dual).T + (np.abs(Y) if loss is LOSSES["squared"] else 0)
+    terms = weight[:, None] * loss.turn(scores, Y) * lost + np.abs(slope)
+    if penalties == ("l1",):
+        return [
+            penalised(dual[k], K @ slope[:, k], np.abs(K) @ terms[:, k], penalties, np.zeros(0)) for k in range(len(dual))
+        ]
+    return [System(dual[k][:, None], slope[:, k], terms[:, k], np.zeros(0)) for k in range(len(dual))]
 
 
 def stacked(systems: list[System]) -> System:
@@ -161,34 +188,42 @@ def stacked(systems: list[System]) -> System:
         np.concatenate([system.magnitude for system in systems]),
         np.concatenate([system.check for system in systems]),
         max(system.epsilon for system in systems),
+        float(np.linalg.norm([system.noise for system in systems])),
     )
 
 
-def gram(name: str, X: Array, gamma: float, degree: float, coef0: float) -> Array:
-    """The kernel matrix (n, n) of the points with themselves, by scikit-learn's names."""
+def gram(name: str, X: Array, gamma: float, degree: float, coef0: float, others: Array | None = None) -> Array:
+    """The kernel matrix of the points with themselves, or with others, by scikit-learn's names."""
+    Z = X if others is None else others
     kernels: dict[str, Callable[[], Array]] = {
-        "linear": lambda: X @ X.T,
-        "poly": lambda: (gamma * (X @ X.T) + coef0) ** degree,
-        "polynomial": lambda: (gamma * (X @ X.T) + coef0) ** degree,
-        "sigmoid": lambda: np.tanh(gamma * (X @ X.T) + coef0),
-        "rbf": lambda: np.exp(-gamma * _squared_distances(X)),
-        "laplacian": lambda: np.exp(-gamma * cdist(X, X, "cityblock")),
-        "cosine": lambda: (unit := _unit_rows(X)) @ unit.T,
+        "linear": lambda: X @ Z.T,
+        "poly": lambda: (gamma * (X @ Z.T) + coef0) ** degree,
+        "polynomial": lambda: (gamma * (X @ Z.T) + coef0) ** degree,
+        "sigmoid": lambda: np.tanh(gamma * (X @ Z.T) + coef0),
+        "rbf": lambda: np.exp(-gamma * distances(name, X, others)),
+        "laplacian": lambda: np.exp(-gamma * distances(name, X, others)),
+        "cosine": lambda: _unit_rows(X) @ _unit_rows(Z).T,
     }
     return kernels[name]()
 
 
 KERNELS = ("cosine", "laplacian", "linear", "poly", "polynomial", "rbf", "sigmoid")
+WIDTHS = ("laplacian", "rbf")
+"Kernels that are nothing but a width."
+
+
+def distances(name: str, X: Array, others: Array | None = None) -> Array:
+    """What such a kernel multiplies its width with: (n, n), or (n, others)."""
+    Z = X if others is None else others
+    if name == "laplacian":
+        return np.asarray(cdist(X, Z, "cityblock"))
+    found = np.maximum((X**2).sum(axis=1)[:, None] + (Z**2).sum(axis=1)[None, :] - 2 * (X @ Z.T), 0)
+    if others is None:
+        np.fill_diagonal(found, 0)
+    return np.asarray(found)
 
 
 def _unit_rows(X: Array) -> Array:
     """Rows of length 1; a row of zeros stays one."""
     lengths = np.linalg.norm(X, axis=1, keepdims=True)
     return np.asarray(X / np.where(lengths == 0, 1, lengths))
-
-
-def _squared_distances(X: Array) -> Array:
-    squares = (X**2).sum(axis=1)
-    distances = np.maximum(squares[:, None] + squares[None, :] - 2 * (X @ X.T), 0)
-    np.fill_diagonal(distances, 0)
-    return np.asarray(distances)

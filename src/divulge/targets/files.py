@@ -21,6 +21,7 @@ from divulge.contract import (
     Hyperparameters,
     Kernel,
     Membership,
+    Parameters,
     Pipeline,
     Poison,
     Predictions,
@@ -105,8 +106,30 @@ def _membership(path: Path, options: Options, allow_pickle: bool) -> Membership:
 
 def _fitted(path: Path, options: Options, allow_pickle: bool) -> Fitted:
     blob = contents(path, (*ESTIMATOR_FILES, ".npz"), "a fitted model")
+    if path.suffix.lower() != ".npz":
+        return _estimator(path, blob, options, allow_pickle)
+    if not isinstance(options.get("learner"), str):
+        raise BadInput(f'expected the learner of the arrays in {path.name}, got none; name it as in learner = "ridge"')
+    settings = options.get("settings", {})
+    if not isinstance(settings, Mapping):
+        raise BadInput(f"expected named values for settings, got {settings!r}; write it as a table")
+    return Fitted(options["learner"], *_arrays(path, blob, options), settings=dict(settings))
+
+
+def _parameters(path: Path, options: Options, allow_pickle: bool) -> Parameters:
+    blob = contents(path, (*ESTIMATOR_FILES, ".npz"), "parameters")
     if path.suffix.lower() == ".npz":
-        return _fitted_arrays(path, blob, options)
+        return Parameters(*_arrays(path, blob, options))
+    found = _estimator(path, blob, options, allow_pickle)
+    if found.prepare:
+        raise BadInput(
+            f"expected a single model in {path.name}, got a pipeline, whose coefficients are not in the units of its input; "
+            "save the arrays as .npz"
+        )
+    return Parameters(found.coef, found.intercept, found.dual_coef, found.kernel)
+
+
+def _estimator(path: Path, blob: bytes, options: Options, allow_pickle: bool) -> Fitted:
     if options:
         raise BadInput(f"expected no options for {path.name}, which says what it is, got {', '.join(options)}; remove them")
     model = estimator(path, blob, allow_pickle)
@@ -114,19 +137,14 @@ def _fitted(path: Path, options: Options, allow_pickle: bool) -> Fitted:
         return Fitted(model)
 
 
-def _fitted_arrays(path: Path, blob: bytes, options: Options) -> Fitted:
-    if not isinstance(options.get("learner"), str):
-        raise BadInput(f'expected the learner of the arrays in {path.name}, got none; name it as in learner = "ridge"')
+def _arrays(path: Path, blob: bytes, options: Options) -> tuple[Array | None, Array | None, Array | None, Kernel | None]:
     arrays = npz(path, blob, ("coef", "intercept", "dual_coef"))
     kernel = None
     if "kernel" in options:
         with opened(path, "a kernel"):
-            settings = {name: float(options[name]) for name in ("gamma", "degree", "coef0") if name in options}
+            settings = {name: float(options[name]) for name in _KERNEL[1:] if name in options}
             kernel = Kernel(text(options, "kernel", ""), **settings)
-    settings = options.get("settings", {})
-    if not isinstance(settings, Mapping):
-        raise BadInput(f"expected named values for settings, got {settings!r}; write it as a table")
-    return Fitted(options["learner"], kernel=kernel, settings=dict(settings), **arrays)
+    return arrays.get("coef"), arrays.get("intercept"), arrays.get("dual_coef"), kernel
 
 
 def _weights(path: Path, options: Options, allow_pickle: bool) -> Weights:
@@ -170,13 +188,15 @@ def _labels(y: Array | None, path: Path) -> Array:
 
 
 _ROWS = ("features", "target", "shape", "scale", "rows")
+_KERNEL = ("kernel", "gamma", "degree", "coef0")
 _READERS: dict[str, tuple[Reader, tuple[str, ...]]] = {
     "training_data": (_training_data, (*_ROWS, "weights")),
     "candidates": (_candidates, _ROWS),
     "poison": (_poison, _ROWS),
     "pipeline": (_pipeline, (*_ROWS, "learner", "validation", "validation_features", "validation_target")),
     "membership": (_membership, ("scores", "decisions")),
-    "fitted": (_fitted, ("learner", "kernel", "gamma", "degree", "coef0", "settings")),
+    "fitted": (_fitted, ("learner", *_KERNEL, "settings")),
+    "parameters": (_parameters, _KERNEL),
     "weights": (_weights, ()),
     "predictions": (_queries(Predictions), ()),
     "gradients": (_queries(Gradients), ()),

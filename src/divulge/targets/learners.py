@@ -2,69 +2,233 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from divulge.contract import Kernel
+from divulge.contract import Array, Kernel
 from divulge.contract.access import numbers
 from divulge.errors import BadInput
+from divulge.targets.networks import is_module, layers
 
-LEARNERS: dict[str, tuple[str, dict[str, str]]] = {
-    "Ridge": ("ridge", {"alpha": "alpha"}),
-    "RidgeCV": ("ridge", {"alpha": "alpha_"}),
-    "Lasso": ("lasso", {"alpha": "alpha"}),
-    "LassoCV": ("lasso", {"alpha": "alpha_"}),
-    "ElasticNet": ("elastic_net", {"alpha": "alpha", "l1_ratio": "l1_ratio"}),
-    "ElasticNetCV": ("elastic_net", {"alpha": "alpha_", "l1_ratio": "l1_ratio_"}),
-    "KernelRidge": ("kernel_ridge", {"alpha": "alpha"}),
+
+@dataclass(frozen=True)
+class Learner:
+    """How one class of estimators is read."""
+
+    name: str
+    "Our name for the learner."
+    secrets: dict[str, str]
+    "Hyperparameter -> the attribute it is kept in."
+    settings: tuple[str, ...] = ()
+    "Arguments that are commonly known. A hyperparameter must never be listed here: an attack reads these."
+    more: tuple[str, ...] = ()
+    "What else it learns, without the underscore at the end."
+    replayed: bool = True
+    "Whether fitting the plain estimator again, with the hyperparameter found, does what this class did last."
+    fixed: dict[str, Any] = field(default_factory=dict)
+    "Settings that the class itself decides."
+
+
+_ALPHA = {"alpha": "alpha"}
+_COMMON = ("fit_intercept", "max_iter", "tol")
+_RIDGE = (*_COMMON, "positive", "solver", "random_state")
+_DESCENT = (*_COMMON, "positive", "precompute", "selection", "random_state")
+_LOGISTIC = (*_COMMON, "solver", "dual", "class_weight", "intercept_scaling", "random_state")
+_LINEAR_SVC = (*_COMMON, "loss", "penalty", "dual", "multi_class", "class_weight", "intercept_scaling", "random_state")
+_SVM = ("max_iter", "tol", "shrinking")
+_SGD = (
+    *_COMMON, "loss", "penalty", "shuffle", "learning_rate", "eta0", "power_t", "early_stopping", "validation_fraction",
+    "n_iter_no_change", "average", "random_state",
+)  # fmt: skip
+_MLP = (
+    "activation", "hidden_layer_sizes", "solver", "batch_size", "learning_rate", "learning_rate_init", "power_t", "max_iter",
+    "shuffle", "random_state", "tol", "momentum", "nesterovs_momentum", "early_stopping", "validation_fraction", "beta_1",
+    "beta_2", "n_iter_no_change", "max_fun", "loss",
+)  # fmt: skip
+_KERNEL = ("penalty",)
+
+LEARNERS: dict[str, Learner] = {
+    "Ridge": Learner("ridge", _ALPHA, _RIDGE),
+    "RidgeCV": Learner("ridge", {"alpha": "alpha_"}, ("fit_intercept",), replayed=False, fixed={"solver": "svd"}),
+    "RidgeClassifier": Learner("ridge_classifier", _ALPHA, (*_RIDGE, "class_weight")),
+    "RidgeClassifierCV": Learner(
+        "ridge_classifier", {"alpha": "alpha_"}, ("fit_intercept", "class_weight"), replayed=False, fixed={"solver": "svd"}
+    ),
+    "Lasso": Learner("lasso", _ALPHA, _DESCENT, ("n_iter",)),
+    "LassoCV": Learner("lasso", {"alpha": "alpha_"}, _DESCENT, ("n_iter",)),
+    "ElasticNet": Learner("elastic_net", {"alpha": "alpha", "l1_ratio": "l1_ratio"}, _DESCENT, ("n_iter",)),
+    "ElasticNetCV": Learner("elastic_net", {"alpha": "alpha_", "l1_ratio": "l1_ratio_"}, _DESCENT, ("n_iter",)),
+    "KernelRidge": Learner("kernel_ridge", {"alpha": "alpha", "gamma": "gamma"}),
+    "LogisticRegression": Learner("logistic", {"C": "C", "l1_ratio": "l1_ratio"}, _LOGISTIC, ("n_iter",)),
+    "LogisticRegressionCV": Learner(
+        "logistic", {"C": "C_", "l1_ratio": "l1_ratio_"}, _LOGISTIC, ("n_iter",), replayed=False
+    ),
+    "LinearSVC": Learner("linear_svc", {"C": "C"}, _LINEAR_SVC, ("n_iter",)),
+    "SVC": Learner("svc", {"C": "C", "gamma": "_gamma"}, (*_SVM, "class_weight"), ("support", "support_vectors")),
+    "SVR": Learner("svr", {"C": "C", "epsilon": "epsilon", "gamma": "_gamma"}, _SVM, ("support", "support_vectors")),
+    "SGDClassifier": Learner("sgd_classifier", {"alpha": "alpha", "l1_ratio": "l1_ratio"}, (*_SGD, "class_weight")),
+    "SGDRegressor": Learner("sgd_regressor", {"alpha": "alpha", "l1_ratio": "l1_ratio"}, _SGD),
+    "PoissonRegressor": Learner("poisson", _ALPHA, (*_COMMON, "solver"), ("n_iter",)),
+    "HuberRegressor": Learner("huber", {"alpha": "alpha", "epsilon": "epsilon"}, _COMMON, ("scale", "n_iter")),
+    "MLPClassifier": Learner("mlp_classifier", _ALPHA, _MLP),
+    "MLPRegressor": Learner("mlp_regressor", _ALPHA, _MLP),
+    "KernelLogistic": Learner("kernel_logistic", _ALPHA, _KERNEL),
+    "KernelSVM": Learner("kernel_svm", _ALPHA),
 }
-"Class in scikit-learn -> our name for the learner, and where each of its hyperparameters is kept."
+"Classes that are read; the last two are the learners of the paper that scikit-learn lacks."
 
-SETTINGS = ("fit_intercept", "max_iter", "positive", "selection", "solver", "tol")
-"What is commonly known of a training. A hyperparameter must never be listed here: an attack reads these."
+SCALERS = ("MaxAbsScaler", "MinMaxScaler", "PCA", "RobustScaler", "StandardScaler")
 
 
-def learned(estimator: object) -> dict[str, Any]:
-    """The fields of `Fitted`: what a fitted estimator gives away, without its hyperparameters."""
-    learner, _ = _known(estimator)
-    told: Any = estimator
-    arrays = {
-        "coef": getattr(told, "coef_", None),
-        "intercept": told.intercept_ if getattr(told, "fit_intercept", False) else None,
-        "dual_coef": getattr(told, "dual_coef_", None),
-    }
-    settings = {name: getattr(told, name) for name in SETTINGS if hasattr(told, name)}
+def learned(model: object) -> dict[str, Any]:
+    """The fields of `Fitted`: what a fitted model gives away, without its hyperparameters."""
+    if is_module(model):
+        return {"learner": "network", "layers": layers(model), "settings": {}}
+    prepare, estimator = _unwrapped(model)
+    inner = _inner(estimator)
+    learner = _known(inner[0])
+    told: Any = inner[0]
+    settings = {name: getattr(told, name) for name in learner.settings if hasattr(told, name)} | learner.fixed
     if hasattr(told, "solver_"):  # which one "auto" chose
         settings["solver"] = told.solver_
-    return {
-        "learner": learner,
+    if not isinstance(settings.get("random_state", 0), int | np.integer):
+        settings["random_state"] = None
+    if isinstance(settings.get("precompute"), np.ndarray):
+        settings["precompute"] = True
+    if hasattr(told, "l1_ratio") and learner.name == "logistic":
+        settings["penalty"] = _penalty(_secret(told, learner.secrets["l1_ratio"]))
+    if len(inner) > 1:
+        settings["multi_class"] = "ovr"
+    if not learner.replayed:
+        settings["replayed"] = False
+    fields = {
+        "learner": learner.name,
         "kernel": _kernel(told) if hasattr(told, "kernel") else None,
         "settings": settings,
-        **{name: None if array is None else np.array(array) for name, array in arrays.items()},
+        "prepare": prepare,
+        "more": {name: _stacked(inner, f"{name}_") for name in learner.more if hasattr(told, f"{name}_")},
     }
+    if hasattr(told, "coefs_"):
+        return fields | {"layers": tuple((W.T, b) for W, b in zip(told.coefs_, told.intercepts_, strict=True))}
+    free = getattr(told, "fit_intercept", hasattr(told, "intercept_"))
+    arrays = {
+        "coef": _stacked(inner, "coef_") if not hasattr(told, "support_") else None,
+        "intercept": _stacked(inner, "intercept_", optional=False) if free else None,
+        "dual_coef": _stacked(inner, "dual_coef_"),
+    }
+    return fields | arrays
 
 
-def secrets(estimator: object) -> dict[str, float]:
-    """The hyperparameters an estimator was fitted with, in its own units."""
-    _, places = _known(estimator)
-    found = {}
-    for name, place in places.items():
-        values = np.unique(numbers(getattr(estimator, place), f"the hyperparameter {name}"))
-        if len(values) != 1:
-            raise BadInput(
-                f"expected one {name} for the whole model, got {len(values)} different ones, one a target; "
-                "audit the targets one at a time"
-            )
-        found[name] = float(values[0])
+def secrets(model: object) -> dict[str, float]:
+    """The hyperparameters a model was fitted with, in its own units."""
+    _, estimator = _unwrapped(model)
+    told: Any = _inner(estimator)[0]
+    learner = _known(told)
+    found = {name: _secret(told, place, name) for name, place in learner.secrets.items()}
+    single = getattr(told, "penalty", "elasticnet") if learner.name.startswith("sgd") else ""
+    if learner.name == "logistic":
+        single = _penalty(found["l1_ratio"])
+    if single and single != "elasticnet":
+        found.pop("l1_ratio", None)
+    if "gamma" in found:
+        width = _kernel(told).gamma
+        if width is None or told.kernel == "linear":
+            del found["gamma"]
+        else:
+            found["gamma"] = width
     return found
 
 
-def _known(estimator: object) -> tuple[str, dict[str, str]]:
+def _penalty(l1_ratio: float) -> str:
+    return {0.0: "l2", 1.0: "l1"}.get(l1_ratio, "elasticnet")
+
+
+def _secret(told: Any, place: str, name: str = "") -> float:
+    value = getattr(told, place)
+    if value is None or isinstance(value, str):  # no grid of ratios; a width that is worked out
+        return 0.0
+    values = np.unique(numbers(value, f"the hyperparameter {name}"))
+    if len(values) != 1:
+        raise BadInput(
+            f"expected one {name} for the whole model, got {len(values)} different ones, one a target; "
+            "audit the targets one at a time"
+        )
+    return float(values[0])
+
+
+def _unwrapped(model: Any) -> tuple[tuple[tuple[str, Array], ...], Any]:
+    """What a pipeline does to the data, and the estimator at its end; of a search, the winner."""
+    steps: list[tuple[str, Array]] = []
+    while True:
+        if hasattr(model, "best_estimator_"):
+            model = model.best_estimator_
+        elif type(model).__name__ == "Pipeline" and hasattr(model, "steps"):
+            for _, step in model.steps[:-1]:
+                steps += _steps(step)
+            model = model.steps[-1][1]
+        else:
+            return tuple(steps), model
+
+
+def _steps(step: Any) -> list[tuple[str, Array]]:
+    name = type(step).__name__
+    if step is None or (isinstance(step, str) and step == "passthrough"):
+        return []
+    if name not in SCALERS:
+        raise BadInput(
+            f"expected a pipeline of {', '.join(SCALERS)} and a learner, got a step {name}; "
+            "fit on the data as prepared and pass the last step with that data"
+        )
+    if not hasattr(step, "n_features_in_"):
+        raise BadInput(f"expected a fitted pipeline, got a {name} that has learned nothing; call fit first")
+    if name == "StandardScaler":
+        return _present(("subtract", step.mean_ if step.with_mean else None), ("divide", step.scale_))
+    if name == "RobustScaler":
+        return _present(
+            ("subtract", step.center_ if step.with_centering else None),
+            ("divide", step.scale_ if step.with_scaling else None),
+        )
+    if name == "MinMaxScaler" and not step.clip:
+        return [("multiply", step.scale_), ("add", step.min_)]
+    if name == "MaxAbsScaler" and not getattr(step, "clip", False):
+        return [("divide", step.scale_)]
+    if name == "PCA":
+        scale = np.sqrt(step.explained_variance_) if step.whiten else np.ones(len(step.components_))
+        return [("subtract", step.mean_), ("matmul", step.components_.T / scale)]
+    raise BadInput(f"expected a {name} without clipping, got one that clips; fit on the data as prepared instead")
+
+
+def _present(*steps: tuple[str, Array | None]) -> list[tuple[str, Array]]:
+    return [(kind, array) for kind, array in steps if array is not None]
+
+
+def _inner(estimator: Any) -> list[Any]:
+    """The estimator, or the binary ones that a one-vs-rest wrapper fitted."""
+    if type(estimator).__name__ == "OneVsRestClassifier":
+        if not hasattr(estimator, "estimators_"):
+            raise BadInput("expected a fitted OneVsRestClassifier, got one that has learned nothing; call fit first")
+        return list(estimator.estimators_)
+    return [estimator]
+
+
+def _stacked(estimators: list[Any], name: str, optional: bool = True) -> Array | None:
+    if optional and getattr(estimators[0], name, None) is None:
+        return None
+    found = [getattr(estimator, name) for estimator in estimators]
+    arrays = [np.array(array.toarray() if hasattr(array, "toarray") else array) for array in found]
+    return arrays[0] if len(arrays) == 1 else np.concatenate([np.atleast_1d(array) for array in arrays])
+
+
+def _known(estimator: object) -> Learner:
     name = type(estimator).__name__
     if name not in LEARNERS:
-        raise BadInput(f"expected a scikit-learn {', '.join(LEARNERS)}, got {name}; pass one of these or plain arrays")
-    if not hasattr(estimator, "coef_") and not hasattr(estimator, "dual_coef_"):
+        raise BadInput(
+            f"expected a scikit-learn {', '.join(LEARNERS)}, a pipeline or search around one, or a torch module, "
+            f"got {name}; pass one of these or plain arrays"
+        )
+    if not any(hasattr(estimator, learned) for learned in ("coef_", "dual_coef_", "coefs_")):
         raise BadInput(f"expected a fitted {name}, got one that has learned nothing; call fit first")
     return LEARNERS[name]
 
@@ -78,7 +242,7 @@ def _kernel(estimator: Any) -> Kernel:
             "expected a kernel by name, got 'precomputed', which says nothing about new points; "
             "fit with a kernel scikit-learn names"
         )
-    gamma = estimator.gamma
+    gamma = getattr(estimator, "_gamma", estimator.gamma)  # as a support vector machine worked it out
     if gamma is None and name in ("rbf", "laplacian", "poly", "polynomial", "sigmoid"):
         gamma = 1 / estimator.n_features_in_  # scikit-learn's own default
     return Kernel(name, None if gamma is None else float(gamma), float(estimator.degree), float(estimator.coef0))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from divulge.contract import Access, Array, Fitted, Hyperparameters, TrainingData
+from divulge.contract import Access, Array, Fitted, Hyperparameters, Parameters, Pipeline, TrainingData
 from divulge.errors import refuse_unknown
 
 
@@ -26,13 +26,30 @@ def make(recipe: str, X: Array, y: Array, rng: np.random.Generator, **settings: 
     return RECIPES[recipe](X, y, rng, **settings)
 
 
-def _classical(X: Array, y: Array, rng: np.random.Generator, learner: str, **settings: Any) -> Victim:
+def _classical(
+    X: Array, y: Array, rng: np.random.Generator, learner: str, width_known: bool = True, **settings: Any
+) -> Victim:
     from divulge.victims import classical
 
     estimator = classical.train(learner, X, y, **settings)
-    return Victim(
-        {"model": Fitted(estimator), "data": TrainingData(X, y)}, {"hyperparameters": Hyperparameters.of(estimator)}
-    )
+    model = Fitted(estimator) if width_known else Fitted(estimator).without_width()
+    return Victim({"model": model, "data": TrainingData(X, y)}, {"hyperparameters": Hyperparameters.of(estimator)})
 
 
-RECIPES: dict[str, Callable[..., Victim]] = {"classical": _classical}
+def _anonymous(X: Array, y: Array, rng: np.random.Generator, learner: str, **settings: Any) -> Victim:
+    """A classical model of which only the parameters are known."""
+    from divulge.victims import classical
+
+    fitted = Fitted(classical.train(learner, X, y, **settings))
+    known = Parameters(fitted.coef, fitted.intercept, fitted.dual_coef, fitted.kernel)
+    return Victim({"parameters": known, "data": TrainingData(X, y)}, {"fitted": fitted})
+
+
+def _pipeline(X: Array, y: Array, rng: np.random.Generator, learner: str, validation: float = 0.3) -> Victim:
+    """A training process and its data, a share of which is kept for validation."""
+    order = rng.permutation(len(X))
+    kept, rest = order[: round(validation * len(X))], order[round(validation * len(X)) :]
+    return Victim({"pipeline": Pipeline(X[rest], y[rest], X[kept], y[kept], learner)}, {})
+
+
+RECIPES: dict[str, Callable[..., Victim]] = {"classical": _classical, "anonymous": _anonymous, "pipeline": _pipeline}

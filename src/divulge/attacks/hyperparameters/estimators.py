@@ -1,0 +1,356 @@
+"""Four ways to the penalty: stationarity, its projection for hinge losses, matching the path of minima, and replay."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from divulge.attacks.hyperparameters.posing import ROUNDING, Problem, counted
+from divulge.contract import Array, Score, Verdict
+from divulge.errors import BadInput, NotApplicable
+from divulge.solvers import margins, matching, stationarity, widths
+from divulge.solvers.matching import Match
+from divulge.solvers.stationarity import Estimate
+
+STATIONARY = 0.1  # a larger share of the gradient left over is not what a solver's tolerance leaves
+UNCONFIRMED = 0.02  # without an intercept nothing else confirms that this is the data: less is allowed
+CONVERGED = 1e-3  # the same where neither the solver nor its tolerance is known
+BEYOND = 3.0  # times what a solver's tolerance lets pass: its own measure of the gradient differs a little from ours
+TINY = 1e-6  # a leftover so small that no tolerance need explain it
+CHANCE = 1e-6  # how often a model of other data may look like a minimum on this data
+NEGLIGIBLE = 1e-3  # of the gradient at w = 0: a remainder this small is a fit with next to no penalty
+REPLAYED = 1e-8  # relative distance at which a training is the same but for a last few digits of its hyperparameter
+ON_PATH = 1e-6  # relative distance from the path of minima at which a solver has arrived
+SHARP = 1e-9  # relative width of an interval that needs no second opinion
+WIDEST = 1e4  # an interval whose ends differ by more says nothing of where to look
+DIGITS = 6.0  # decimal digits in which parameters must agree before they confirm anything
+UNRELATED = "a gradient in a random direction, in the median"
+WITNESS = "gradient left unexplained"
+
+Intervals = dict[str, tuple[float, float]]
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """What one estimator says."""
+
+    estimator: str
+    verdict: Verdict
+    why: str
+    "Why it is believed, or not: the rest of a sentence about the model."
+    values: dict[str, float] = field(default_factory=dict)
+    intervals: Intervals = field(default_factory=dict)
+    power: str = ""
+    scores: Mapping[str, Score] = field(default_factory=dict)
+    exact: bool = False
+    "Whether training again gave the same parameters."
+    hopeless: bool = False
+    "Whether it is certain that no training on this data gave these parameters."
+
+    @property
+    def width(self) -> float:
+        """Half the interval of the least certain value, relative to it."""
+        widths = [(high - low) / 2 / (abs(self.values[name]) or 1) for name, (low, high) in self.intervals.items()]
+        return max(widths, default=np.inf)
+
+    def settled(self, name: str) -> bool:
+        """Whether one value is as good as known."""
+        low, high = self.intervals.get(name, (-np.inf, np.inf))
+        return (high - low) / 2 <= SHARP * abs(self.values.get(name, 0))
+
+    @property
+    def line(self) -> str:
+        """The answer in one line of a list."""
+        if not self.values:
+            return f"{self.estimator}: {self.why}"
+        ends = ", ".join(
+            f"{name} = {value:.6g} ({self.intervals[name][0]:.6g} to {self.intervals[name][1]:.6g})"
+            for name, value in self.values.items()
+        )
+        return f"{self.estimator}: {ends}; {self.why}"
+
+
+def by_equations(problem: Problem, confidence: float) -> Answer:
+    """Least squares over the stationarity equations; of a hinge loss, over what its margin does not hide."""
+    name = "projection" if problem.hinges else "stationarity"
+    if problem.hinges and len(problem.systems) < len(problem.hinges):
+        return _by_range(problem, name)
+    estimate = stationarity.solve(problem.system, confidence, problem.stopped)
+    values, intervals = problem.in_own_units(estimate)
+    counts = f"{counted(len(problem.system.b), 'equation')} for {counted(len(problem.penalties), 'unknown')}"
+    if not estimate.spare:
+        if problem.hinges:
+            return _by_range(problem, name)
+        why = f"{counts}: any data would give an answer, and nothing would show a wrong one"
+        return Answer(name, Verdict.NOT_APPLICABLE, why)
+    if problem.unbalanced:
+        return Answer(
+            name,
+            Verdict.NOT_APPLICABLE,
+            f"the residuals of this data do not add up to nothing, as the intercept of the {problem.title} model makes "
+            "them where it was fitted; the model was trained on other data, or its parameters were rounded",
+            hopeless=True,
+        )
+    _refuse_different_penalties(problem, estimate, confidence)
+    scores = {WITNESS: Score(estimate.leftover, estimate.luck, UNRELATED, better="lower")}
+    allowed = _allowed(problem, estimate)
+    low, high = intervals[problem.unit]
+    inside = not problem.stopped or problem.decimals is not None or estimate.leftover <= TINY
+    inside = inside or estimate.largest <= BEYOND * problem.stopped
+    informed = low > 0 if problem.unit != "C" else np.isfinite(high) and low > 0
+    if estimate.leftover <= allowed and inside and estimate.chance <= CHANCE and informed:
+        why = f"{counts}; {estimate.leftover:.1e} of the loss gradient is left unexplained"
+        return Answer(name, Verdict.LEAK, why, values, intervals, scores=scores)
+    remainder = estimate.leftover * float(np.linalg.norm(problem.system.b))
+    end = low if problem.unit == "C" else high
+    if remainder <= NEGLIGIBLE * problem.start_size and 0 < end < np.inf and not informed:
+        return Answer(
+            name,
+            Verdict.NONE_FOUND,
+            f"the {problem.title} model is too near an unpenalised fit to tell its penalty from what the solver left",
+            values,
+            intervals,
+            f"only {problem.unit} {'above' if problem.unit == 'C' else 'below'} {end:.2g} can be said at "
+            f"{100 * confidence:g} % confidence",
+            scores,
+        )
+    if estimate.leftover <= allowed and inside and informed:
+        why = (
+            f"{counts}, which leave {estimate.leftover:.2g} of the loss gradient unexplained: a model of other data "
+            f"would look as good in {estimate.chance:.0e} of cases, too many to claim an answer"
+        )
+        return Answer(name, Verdict.NOT_APPLICABLE, why, values, intervals, scores=scores)
+    expected = f"a converged solver leaves far below {allowed:.1g}"
+    if estimate.leftover <= allowed and not inside:
+        entries = f"{problem.stopped:.2g} and the largest is {estimate.largest:.2g}"
+        expected = f"the solver's tolerance explains entries up to {entries}"
+    return Answer(
+        name,
+        Verdict.NOT_APPLICABLE,
+        f"the {problem.title} parameters are not a minimum on this data for any penalty: {estimate.leftover:.2g} of the "
+        f"loss gradient is left unexplained, where {expected}; the model was trained on other data, "
+        "or its solver stopped early",
+        values,
+        intervals,
+        scores=scores,
+        hopeless=problem.direct,
+    )
+
+
+def _allowed(problem: Problem, estimate: Estimate) -> float:
+    """The share of the gradient that may be left unexplained on the data the model was fitted on."""
+    system = problem.system
+    size = float(np.linalg.norm(system.b)) or 1.0
+    cut = system.noise / size
+    if problem.direct:
+        rounding = ROUNDING * system.epsilon * float(np.linalg.norm(system.magnitude))
+        return min(STATIONARY, rounding / size + cut)
+    if problem.decimals is not None:
+        return min(STATIONARY, CONVERGED + cut)
+    if problem.centred:
+        return STATIONARY
+    if problem.stopped:
+        return STATIONARY
+    squared = problem.fitted.learner in ("ridge", "ridge_classifier", "lasso", "elastic_net", "kernel_ridge")
+    return UNCONFIRMED if squared else CONVERGED
+
+
+def _refuse_different_penalties(problem: Problem, pooled: Estimate, confidence: float) -> None:
+    alone = [stationarity.solve(one, confidence, problem.stopped) for one in problem.systems if len(problem.systems) > 1]
+    for one in alone:
+        if one.spare and (np.abs(one.values - pooled.values) > one.half_widths + pooled.half_widths).any():
+            if problem.unit == "C" or one.leftover > STATIONARY:
+                continue  # scikit-learn has one C for all outputs
+            listed = ", ".join(f"{problem.in_own_units(one)[0][problem.unit]:.4g}" for one in alone)
+            raise NotApplicable(f"the outputs have different penalties ({listed}); audit them one at a time")
+
+
+def _by_range(problem: Problem, name: str) -> Answer:
+    """A margin that hides every direction still bounds the penalty: the weights on it lie between 0 and 1."""
+    ranges = [margins.range_of_penalty(one, max(1e-9, 10 * one.blur)) for one in problem.hinges]
+    ends = [one for one in ranges if one is not None]
+    if len(ends) < len(ranges) or not ends:
+        return Answer(
+            name,
+            Verdict.NOT_APPLICABLE,
+            f"no weights of the points on its margin make the {problem.title} model a minimum on this data; "
+            "it was trained on other data, or its solver stopped early",
+        )
+    low, high = max(one[0] for one in ends) / problem.total, min(one[1] for one in ends) / problem.total
+    if problem.unit == "C":
+        low, high = (1 / high if high else np.inf), (1 / low if low > 0 else np.inf)
+    return Answer(
+        name,
+        Verdict.NONE_FOUND,
+        f"as many points lie on the margin of the {problem.title} model as it has parameters, and hide its penalty",
+        power=f"only {problem.unit} between {low:.3g} and {high:.3g} can be said",
+        values={problem.unit: float(np.sqrt(low * high)) if 0 < low <= high < np.inf else low},
+        intervals={problem.unit: (low, high)},
+    )
+
+
+def by_bound(problem: Problem) -> Answer:
+    """C of a support vector machine is the largest dual weight, if some point reached it; ε the residual of the others."""
+    fitted, trainer = problem.fitted, problem.trainer
+    kernel, support = fitted.kernel, fitted.more["support"].astype(int)
+    assert fitted.dual_coef is not None
+    assert fitted.intercept is not None
+    dual, intercept = fitted.dual_coef, fitted.intercept
+    X, y = np.asarray(trainer.X, float), trainer.y
+    tol = float(fitted.settings.get("tol", 1e-3))
+    labels = np.unique(y, return_inverse=True)[1]
+    values: dict[str, float] = {}
+    intervals: Intervals = {}
+    gamma = None if kernel is None else kernel.gamma
+    if kernel is None or kernel.name not in stationarity.KERNELS:
+        raise BadInput(f"expected a kernel out of {', '.join(stationarity.KERNELS)}; pass kernel=Kernel(name)")
+    if gamma is None and kernel.name in stationarity.WIDTHS:
+        width = _machine_width(problem, X[support], y[support], labels[support], problem.weight[support])
+        if width is None:
+            why = "no support vector is between the bounds, so the width of the kernel does not show"
+            return Answer("bound", Verdict.NOT_APPLICABLE, why)
+        gamma, half = width.gamma, max(width.half_width, tol * width.gamma)
+        values["gamma"], intervals["gamma"] = gamma, (max(gamma - half, gamma / 2), gamma + half)
+    gamma = 1 / X.shape[1] if gamma is None else gamma
+    K = stationarity.gram(kernel.name, X, gamma, kernel.degree, kernel.coef0, X[support])
+    epsilon = None
+    if fitted.learner == "svr":
+        tube = margins.tube(K, np.asarray(y, float), dual.reshape(-1), support, float(intercept[0]), problem.weight, tol)
+        found, epsilon = tube.bound, tube.epsilon
+        if epsilon is not None:
+            slack = max(tol, tube.spread)
+            values["epsilon"], intervals["epsilon"] = epsilon, (max(epsilon - slack, 0.0), epsilon + slack)
+    else:
+        found = margins.bound(K, dual, support, labels, intercept, problem.weight, tol)
+    if found.violation > max(20 * tol, 0.02) and problem.decimals is None:
+        return Answer(
+            "bound",
+            Verdict.NOT_APPLICABLE,
+            f"the margins of this data miss what the dual weights demand by {found.violation:.2g}, where the solver's "
+            f"tolerance is {tol:g}; the model was trained on other data, or its solver stopped early",
+            hopeless=True,
+        )
+    if not found.reached:
+        return Answer(
+            "bound",
+            Verdict.NOT_APPLICABLE,
+            f"no support vector of the {problem.title} model is at the bound of its weight: "
+            f"any C from {found.value:.6g} on gives the same model",
+            values,
+            intervals,
+        )
+    ulp = 4 * np.finfo(float).eps * found.value
+    rounding = ulp if problem.decimals is None else 0.5 * 10.0**-problem.decimals + ulp
+    values = {"C": found.value, **values}
+    intervals = {"C": (found.value - rounding, found.value + rounding), **intervals}
+    why = f"{counted(len(support), 'support vector')}, some at the bound of their weight"
+    return Answer("bound", Verdict.LEAK, why, values, intervals)
+
+
+def _machine_width(problem: Problem, X: Array, y: Array, labels: Array, factor: Array) -> widths.Width | None:
+    """Support vectors between the bounds lie on the margin, but only with the right width of the kernel."""
+    fitted = problem.fitted
+    assert fitted.dual_coef is not None
+    assert fitted.intercept is not None
+    assert fitted.kernel is not None
+    top = float((np.abs(fitted.dual_coef) / factor).max())
+    equations = []
+    if fitted.learner == "svr":
+        dual = fitted.dual_coef.reshape(-1)
+        free = np.flatnonzero(np.abs(dual) / factor < top * (1 - margins.TIE))
+        targets = np.asarray(y, float)[free] - float(fitted.intercept[0])
+        equations = [widths.Equations(free, np.arange(len(dual)), dual, targets, np.sign(dual[free])[:, None])]
+    else:
+        for part in margins.machines(fitted.dual_coef, labels, fitted.intercept):
+            share = np.abs(part.weights) / factor[part.members]
+            between = (share > 0) & (share < top * (1 - margins.TIE))
+            targets = np.sign(part.weights[between]) - part.intercept
+            nothing = np.zeros((int(between.sum()), 0))
+            equations.append(widths.Equations(part.members[between], part.members, part.weights, targets, nothing))
+    return widths.find(stationarity.distances(fitted.kernel.name, X), equations)
+
+
+def by_training(problem: Problem, first: Answer, *, tight: bool, most: int, seen: Callable[[int], None]) -> Answer:
+    """Train again until the parameters are the ones observed: as the owner did, or to the minimum (`tight`)."""
+    name = "path matching" if tight else "replay"
+    trainer = problem.trainer
+    obstacle = trainer.no_path if tight else trainer.obstacle
+    if obstacle or most < 3:
+        return Answer(name, Verdict.NOT_APPLICABLE, obstacle or "no trainings were allowed")
+    machine = problem.fitted.learner in ("svc", "svr")
+    known = {key: value for key, value in first.values.items() if machine and first.settled(key)}
+    wanted = [key for key in dict.fromkeys((*problem.names, *first.values)) if key not in known]
+
+    def train(values: Mapping[str, float]) -> Array:
+        return trainer({**known, **values}, tight)
+
+    def matched(around: Intervals) -> Match:
+        extra = {"gamma": _usual_widths(trainer.X)} if "gamma" in around else {}
+        return matching.match(train, problem.observed, around, most=most, cut=problem.cut, seen=seen, extra=extra)
+
+    limit = ON_PATH if tight else max(REPLAYED, 10 * float(np.finfo(problem.observed.dtype).eps))
+    around = _around(first, wanted)
+    found = matched(around) if around else None
+    if found is None or (found.distance > limit and not tight):
+        around = matching.search(train, problem.observed, wanted, seen)
+        again = matched(around) if around else None
+        if again is not None and (found is None or again.distance < found.distance):
+            found = again
+    if found is None or not np.isfinite(found.distance):
+        return Answer(name, Verdict.NOT_APPLICABLE, "no training came near the parameters")
+    if not all(np.isfinite(half) for half in found.half_widths.values()):
+        return Answer(name, Verdict.NOT_APPLICABLE, "other values train to the same parameters")
+    values = {**known, **found.values}
+    ends = {key: (found.values[key] - half, found.values[key] + half) for key, half in found.half_widths.items()}
+    intervals = {key: ends[key] if key in ends else first.intervals[key] for key in values}
+    trainings = counted(found.fits, "training")
+    far = f"the nearest of {trainings} is {found.distance:.1e} away"
+    if problem.cut is not None:
+        agree = bool((np.abs(train(found.values) - problem.observed) <= problem.cut * (1 + 1e-9)).all())
+        if not agree:
+            return Answer(name, Verdict.NOT_APPLICABLE, f"{far}, more than the rounding", values, intervals)
+        enough = _digits_in(problem) >= DIGITS + len(values)
+        why = f"{trainings}; with {_these(values)} every parameter rounds to the one seen"
+        return Answer(name, Verdict.LEAK if enough else Verdict.NOT_APPLICABLE, why, values, intervals)
+    spare = int(np.count_nonzero(problem.observed)) - problem.intercepts - len(values)
+    if found.same and (spare > 0 or found.snapped):
+        bits = "bit for bit" if found.distance == 0 else "to the last digit"
+        why = f"training again with {_these(values)} gives the same parameters {bits}"
+        return Answer(name, Verdict.LEAK, why, values, intervals, exact=True)
+    verdict = Verdict.LEAK if found.distance <= limit and spare > 0 else Verdict.NOT_APPLICABLE
+    return Answer(name, verdict, far, values, intervals)
+
+
+def _these(values: Mapping[str, float]) -> str:
+    return "these values" if len(values) > 1 else "this value"
+
+
+def _usual_widths(X: Array) -> list[float]:
+    """What scikit-learn calls `auto` and `scale`."""
+    return [1 / X.shape[1], float(1 / (X.shape[1] * X.var()))]
+
+
+def _around(first: Answer, wanted: list[str]) -> Intervals:
+    """The first answer's intervals, a little wider, where they say anything."""
+    around = {}
+    for name in wanted:
+        low, high = first.intervals.get(name, (0.0, np.inf))
+        if name in matching.UNIT:
+            around[name] = (max(low - 0.05, 1e-6), min(high + 0.05, 1 - 1e-6))
+            continue
+        if not 0 < high < np.inf and not 0 < low < np.inf:
+            return {}
+        low, high = (low, high) if low > 0 else (high / WIDEST, high)
+        high = high if np.isfinite(high) else low * WIDEST
+        if high / low > WIDEST:
+            return {}
+        wider = (high / low) ** 0.25
+        around[name] = (low / wider, high * wider)
+    return around
+
+
+def _digits_in(problem: Problem) -> float:
+    assert problem.cut is not None
+    return float(np.log10(np.maximum(np.abs(problem.observed) / problem.cut, 1)).sum())

@@ -1,0 +1,273 @@
+"""Which algorithm trained this model: the one whose objective its parameters minimise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+from pydantic import Field
+from scipy.optimize import brentq
+
+from divulge.attacks.hyperparameters.estimators import by_bound
+from divulge.attacks.hyperparameters.posing import Problem, pose
+from divulge.contract import (
+    Array,
+    Attack,
+    Context,
+    Finding,
+    Fitted,
+    HeatMap,
+    Parameters,
+    Score,
+    TaxonomyId,
+    TrainingData,
+    Truth,
+    option_class,
+)
+from divulge.errors import BadInput, NotApplicable
+from divulge.solvers import margins, stationarity
+
+NOTHING = 1e-9  # a share of the penalty this small is none
+PENALTY_SHARE = 0.02  # an elastic net whose two penalties are farther apart is one with a single penalty
+DEFAULT_EPSILON = 1.35  # of Huber's loss in scikit-learn
+UNRELATED = 0.15  # a larger share of the gradient left over is no minimum, even where a solver stopped early
+ZERO = 1e-12  # of the largest coefficient: an extracted 0 comes with rounding errors
+FLOOR = 1e-13  # leftovers below are rounding, and equal
+
+DESCENT = {"tol": 1e-4, "max_iter": 1000, "selection": "cyclic"}
+LBFGS = {"solver": "lbfgs", "tol": 1e-4, "max_iter": 100}
+SAGA = {"solver": "saga", "tol": 1e-4, "max_iter": 100}
+LIBLINEAR = {"solver": "liblinear", "tol": 1e-4, "max_iter": 100, "intercept_scaling": 1, "dual": False}
+SVM = {"tol": 1e-4, "max_iter": 1000, "intercept_scaling": 1, "dual": "auto", "multi_class": "ovr"}
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A learner as scikit-learn sets it up by default."""
+
+    title: str
+    learner: str
+    settings: dict[str, Any] = field(default_factory=dict)
+    plain: tuple[str, ...] = ()
+    "Candidates that this one contains: it is only named where they do not do."
+
+
+REGRESSION = (
+    Candidate("ridge", "ridge", {"solver": "cholesky"}),
+    Candidate("lasso", "lasso", DESCENT),
+    Candidate("elastic net", "elastic_net", DESCENT, ("ridge", "lasso")),
+    Candidate("Poisson regression", "poisson", LBFGS),
+    Candidate("Huber regression", "huber", {"tol": 1e-5, "max_iter": 100}, ("ridge",)),
+)
+CLASSIFICATION = (
+    Candidate("ridge classifier", "ridge_classifier", {"solver": "cholesky"}),
+    Candidate("logistic regression, L2", "logistic", {**LBFGS, "penalty": "l2"}),
+    Candidate("logistic regression, L1", "logistic", {**SAGA, "penalty": "l1"}),
+    Candidate(
+        "logistic regression, elastic net",
+        "logistic",
+        {**SAGA, "penalty": "elasticnet"},
+        ("logistic regression, L2", "logistic regression, L1"),
+    ),
+    Candidate("logistic regression of liblinear, L2", "logistic", {**LIBLINEAR, "penalty": "l2", "multi_class": "ovr"}),
+    Candidate("logistic regression of liblinear, L1", "logistic", {**LIBLINEAR, "penalty": "l1", "multi_class": "ovr"}),
+    Candidate("linear SVM, squared hinge, L2", "linear_svc", {**SVM, "loss": "squared_hinge", "penalty": "l2"}),
+    Candidate("linear SVM, squared hinge, L1", "linear_svc", {**SVM, "loss": "squared_hinge", "penalty": "l1"}),
+    Candidate("linear SVM, hinge", "linear_svc", {**SVM, "loss": "hinge", "penalty": "l2"}),
+    Candidate("SVC with a linear kernel", "svc", {"tol": 1e-3}),
+)
+KERNEL_REGRESSION = (Candidate("kernel ridge", "kernel_ridge"), Candidate("SVR", "svr", {"tol": 1e-3}))
+KERNEL_CLASSIFICATION = (
+    Candidate("kernel logistic regression, L2", "kernel_logistic", {"penalty": "l2"}),
+    Candidate("kernel logistic regression, L1", "kernel_logistic", {"penalty": "l1"}),
+    Candidate("kernel SVM, squared hinge", "kernel_svm"),
+    Candidate("SVC", "svc", {"tol": 1e-3}),
+)
+
+
+@option_class
+class AlgorithmIdentification(Attack[tuple[Parameters, TrainingData], Fitted]):
+    """Rank learners by how much of their objective's gradient the parameters leave, and name the one that fits alone."""
+
+    name: ClassVar[str] = "algorithm"
+    title: ClassVar[str] = "Which algorithm"
+    paper: ClassVar[str] = "Wang and Gong 2018, Stealing Hyperparameters in Machine Learning, arXiv:1802.05351"
+    taxonomy: ClassVar[tuple[TaxonomyId, ...]] = (
+        TaxonomyId("NIST AI 100-2", "E2025", "NISTAML.031"),
+        TaxonomyId("MITRE ATLAS", "5", "AML.T0024.002"),
+        TaxonomyId("OWASP ML Top 10", "2023", "ML05"),
+    )
+    remedy: ClassVar[tuple[str, ...]] = (
+        "Count the learner as public once the parameters and the training data are.",
+        "Release the parameters without the training data, or the predictions without the parameters.",
+    )
+
+    margin: Annotated[float, Field(ge=1)] = 1.5
+    "How many times less the winner must leave than the next; nearer ones cannot be told apart."
+
+    def run(self, held: tuple[Parameters, TrainingData], context: Context) -> Finding[Fitted]:
+        parameters, data = held
+        if data.y is None:
+            raise NotApplicable("the training labels are not held, and every objective depends on them")
+        ranked = sorted(rank(parameters, data), key=lambda one: one.leftover)
+        if not ranked:
+            raise NotApplicable("no learner that is known here has parameters of this shape for such targets")
+        best = _plainest(ranked)
+        rest = [one for one in ranked if one is not best and best.candidate.title not in one.candidate.plain]
+        figure = HeatMap(
+            "Gradient left unexplained, by learner",
+            x="learner", y="", values=np.array([[one.leftover for one in ranked]]),
+            columns=np.array([one.candidate.title for one in ranked]), rows=np.array(["leftover"]),
+            value="share of the loss gradient",
+        )  # fmt: skip
+        listed = "; ".join(f"{one.candidate.title} {one.leftover:.1e}" for one in ranked[:4])
+        evidence: dict[str, Any] = {
+            "figures": (figure,),
+            "notes": (
+                f"Left unexplained of the loss gradient: {listed}.",
+                "Settings are taken to be scikit-learn's defaults.",
+            ),
+        }
+        power = f"of {len(ranked)} learners, one that leaves {self.margin:g} times less than the others"
+        if best.leftover > UNRELATED:
+            return Finding.none_found(
+                f"The parameters minimise the objective of none of {len(ranked)} learners on this data: "
+                f"the nearest leaves {best.leftover:.2g} of its gradient.",
+                power=power,
+                **evidence,
+            )
+        second = min((one.leftover for one in rest), default=np.inf)
+        if second < self.margin * max(best.leftover, FLOOR):
+            twin = next(one for one in rest if one.leftover == second)
+            return Finding.none_found(
+                f"The parameters fit {best.candidate.title} and {twin.candidate.title} alike.", power=power, **evidence
+            )
+        scores = {
+            "gradient left unexplained": Score(best.leftover, second, "the next best learner", better="lower"),
+        }
+        return Finding.leak(
+            best.problem.fitted,
+            f"The model was trained by {best.candidate.title}: its parameters leave {best.leftover:.1e} of that objective's "
+            f"gradient, and {second:.1e} of the next best learner's.",
+            scores=scores,
+            **evidence,
+        )
+
+    def score(self, finding: Finding[Fitted], held: tuple[Parameters, TrainingData], truth: Truth) -> Finding[Fitted]:
+        known, loot = truth.get(Fitted), finding.loot
+        if known is None or loot is None:
+            return finding
+        right = same_learner(loot, known)
+        null = 1 / max(2, len(finding.figures[0].columns) if isinstance(finding.figures[0], HeatMap) else 2)
+        scores = {"right": Score(float(right), null, "a learner drawn at random"), **finding.scores}
+        return replace(finding, scores=scores)
+
+
+@dataclass(frozen=True, eq=False)
+class Ranked:
+    """A candidate and what it leaves of its own gradient."""
+
+    candidate: Candidate
+    problem: Problem
+    leftover: float
+    shares: tuple[float, ...]
+    "Of the gradient that each of its penalties explains."
+
+
+def same_learner(one: Fitted, other: Fitted) -> bool:
+    """Whether two models minimise the same objective, up to its hyperparameters."""
+
+    def objective(fitted: Fitted) -> tuple[Any, ...]:
+        settings = fitted.settings
+        default = {"logistic": "l2", "linear_svc": "l2", "kernel_logistic": "l2"}.get(fitted.learner)
+        liblinear = settings.get("solver") == "liblinear" and fitted.intercept is not None
+        return fitted.learner, settings.get("penalty", default), settings.get("loss"), liblinear
+
+    return objective(one) == objective(other)
+
+
+def rank(parameters: Parameters, data: TrainingData) -> Iterator[Ranked]:
+    """Every candidate that such parameters could come from, with the leftover of its best penalty."""
+    for candidate in _candidates(parameters, data):
+        try:
+            problem = pose(_as_fitted(parameters, candidate, data), data)
+            if problem.hinges:
+                left = float(np.sqrt(np.mean([margins.leftover(one) ** 2 for one in problem.hinges])))
+                yield Ranked(candidate, problem, max(left, FLOOR), (1.0,))
+            elif problem.systems:
+                estimate = stationarity.solve(problem.system)
+                if estimate.spare < 1 or (estimate.values < -NOTHING * np.abs(estimate.values).max()).any():
+                    continue
+                sizes = np.linalg.norm(problem.system.A * estimate.values, axis=0)
+                yield Ranked(candidate, problem, max(estimate.leftover, FLOOR), tuple((sizes / sizes.sum()).tolist()))
+            else:
+                if not by_bound(problem).hopeless:
+                    yield Ranked(candidate, problem, 1e-3, (1.0,))
+        except (NotApplicable, BadInput, np.linalg.LinAlgError, FloatingPointError):
+            continue
+
+
+def _plainest(ranked: list[Ranked]) -> Ranked:
+    """The first, unless it only contains a plainer one that does as well: then that."""
+    best = ranked[0]
+    if not best.candidate.plain:
+        return best
+    plainer = [one for one in ranked if one.candidate.title in best.candidate.plain]
+    lone = min(best.shares) < PENALTY_SHARE
+    for one in plainer:
+        if one.leftover <= UNRELATED and (lone or one.leftover <= 10 * max(best.leftover, 1e-6)):
+            return one
+    return best
+
+
+def _candidates(parameters: Parameters, data: TrainingData) -> tuple[Candidate, ...]:
+    assert data.y is not None
+    classes = len(np.unique(data.y))
+    labels = data.y.dtype.kind == "U" or (classes <= 20 and np.array_equal(data.y, np.round(np.asarray(data.y, float))))
+    if parameters.dual_coef is not None:
+        found = KERNEL_CLASSIFICATION if labels else KERNEL_REGRESSION
+        machines = parameters.intercept is not None
+        return tuple(one for one in found if (one.learner in ("svc", "svr")) == machines)
+    return CLASSIFICATION if labels else REGRESSION
+
+
+def _as_fitted(parameters: Parameters, candidate: Candidate, data: TrainingData) -> Fitted:
+    """The parameters, as if this candidate had learned them."""
+    settings = {**candidate.settings, "fit_intercept": parameters.intercept is not None}
+    if candidate.learner in ("svc", "svr") and parameters.dual_coef is not None:
+        dual = parameters.dual_coef.reshape(len(data.X), -1)
+        support = np.flatnonzero(np.abs(dual).sum(axis=1))
+        return Fitted(
+            candidate.learner, intercept=parameters.intercept, dual_coef=dual[support].T, kernel=parameters.kernel,
+            more={"support": support}, settings=candidate.settings,
+        )  # fmt: skip
+    if parameters.dual_coef is not None:
+        return Fitted(
+            candidate.learner, dual_coef=parameters.dual_coef, kernel=parameters.kernel, settings=candidate.settings
+        )
+    more = {}
+    if candidate.learner == "huber":
+        more = {"scale": np.array([_huber_scale(parameters, data)])}
+    assert parameters.coef is not None
+    size = float(np.abs(parameters.coef).max(initial=0))
+    coef = np.where(np.abs(parameters.coef) <= ZERO * size, 0.0, parameters.coef)
+    return Fitted(candidate.learner, coef=coef, intercept=parameters.intercept, more=more, settings=settings)
+
+
+def _huber_scale(parameters: Parameters, data: TrainingData) -> float:
+    """The scale that is stationary with the default ε: Σ min((r / σ)², ε²) = n."""
+    assert parameters.coef is not None
+    assert data.y is not None
+    y = np.asarray(data.y, float)
+    constant = 0.0 if parameters.intercept is None else float(parameters.intercept.reshape(-1)[0])
+    residual: Array = np.abs(y - data.X @ parameters.coef.reshape(-1) - constant)
+    top = float(residual.max())
+
+    def excess(scale: float) -> float:
+        return float(np.minimum((residual / scale) ** 2, DEFAULT_EPSILON**2).mean() - 1)
+
+    if not top or excess(1e-9 * top) <= 0:
+        raise NotApplicable("no scale of Huber's loss fits these residuals")
+    return float(brentq(excess, 1e-9 * top, 1e3 * top, xtol=1e-15 * top, rtol=1e-14))
