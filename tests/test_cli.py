@@ -226,7 +226,9 @@ def test_reproduce_lists_runs_and_keeps_its_cells(folder, capfd):
     assert code == 0
     assert "reproduced" in out
     table = (folder / "runs" / "reproduce" / "hyperparameters-ridge.csv").read_text().splitlines()
-    assert table[0] == "victim.alpha,verdict,relative error of alpha,null"
+    assert table[0] == "experiment,victim.alpha,verdict,score,value,null"
+    assert "relative error of alpha" in table[1]
+    assert "Ridge  " in out
     assert len(table) == 4
 
 

@@ -76,9 +76,10 @@ def audit(
 
 
 def choose(names: Iterable[str] | None, options: Mapping[str, Mapping[str, Any]]) -> list[Attack[Any, Any]]:
-    """Attacks by name (all of them when none is named), each with its options."""
+    """Attacks by name (when none is named, all but those that run on request), each with its options."""
     available = registry.attacks()
-    names = list(available) if names is None else list(dict.fromkeys(names))
+    usual = [name for name, attack in available.items() if not attack.on_request or name in options]
+    names = usual if names is None else list(dict.fromkeys(names))
     if not names:
         raise BadInput("expected at least one attack, got none; leave attacks out to run all that are installed")
     refuse_unknown(names, available, "attacks")

@@ -173,7 +173,9 @@ def reproduce(
         experiment = experiments.read(chosen, scale)
         with terminal.watching(quiet=json or not terminal.out.is_terminal) as observer:
             outcomes.append(experiments.run(experiment, seed=seed, out=out / chosen, workers=workers, observer=observer))
-        storage.write(out / f"{chosen}.csv", _table(outcomes[-1]).encode())
+        storage.write(out / f"{chosen}.csv", _table([outcomes[-1]]).encode())
+    if len(outcomes) > 1:
+        storage.write(out / "all.csv", _table(outcomes).encode())
     terminal.show_outcomes(outcomes, as_json=json)
     if not json:
         terminal.out.print(f"cells: {out}/*.csv", markup=False)
@@ -314,12 +316,17 @@ def _concluded(audit: Audit, output: Output) -> int:
     return LEAK if output.fail_on_leak and audit.leaks else DONE
 
 
-def _table(outcome: Any) -> str:
+def _table(outcomes: Sequence[Any]) -> str:
+    """Every cell of the experiments: what was varied, the verdict, the figure and its null."""
     buffer = io.StringIO()
+    places = list(dict.fromkeys(place for outcome in outcomes for place in outcome.experiment.vary))
     writer = csv.writer(buffer)
-    writer.writerow([*outcome.experiment.vary, "verdict", outcome.experiment.score, "null"])
-    for cell in outcome.cells:
-        writer.writerow([*cell.settings.values(), cell.finding.verdict.value, cell.value, cell.null])
+    writer.writerow(["experiment", *places, "verdict", "score", "value", "null"])
+    for outcome in outcomes:
+        for cell in outcome.cells:
+            varied = [cell.settings.get(place, "") for place in places]
+            measured = [cell.finding.verdict.value, outcome.experiment.score, cell.value, cell.null]
+            writer.writerow([outcome.experiment.name, *varied, *measured])
     return buffer.getvalue()
 
 

@@ -183,6 +183,24 @@ def show_outcomes(outcomes: Sequence[Outcome], *, as_json: bool) -> None:
         for outcome in outcomes
     ]
     show_table(("claim", "published", "expected", "ours", "null", "cells", "verdict"), rows)
+    _show_cells([outcome for outcome in outcomes if outcome.experiment.vary])
+
+
+def _show_cells(outcomes: Sequence[Outcome]) -> None:
+    """One row an experiment and a column a value of what it varies first, such as the penalty."""
+    by_axis: dict[tuple[Any, ...], list[tuple[str, ...]]] = {}
+    for outcome in outcomes:
+        axis, values = next(iter(outcome.experiment.vary.items()))
+        rows: dict[str, dict[str, str]] = {}
+        for cell in outcome.cells:
+            rest = ", ".join(str(value) for place, value in cell.settings.items() if place != axis)
+            shown = f"{cell.value:.1g}" if cell.value is not None else f"{cell.finding.verdict.value}"
+            rows.setdefault(f"{outcome.experiment.title} {rest}".strip(), {})[str(cell.settings[axis])] = shown
+        heading = (axis.rpartition(".")[2], *(f"{value:g}" if isinstance(value, float) else str(value) for value in values))
+        for name, cells in rows.items():
+            by_axis.setdefault(heading, []).append((name, *(cells[str(value)] for value in values)))
+    for heading, lines in by_axis.items():
+        show_table(heading, lines)
 
 
 def show_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

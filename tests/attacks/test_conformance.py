@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from divulge import Fitted, Hyperparameters, Parameters, Predictions, TrainingData, registry
+from divulge import Fitted, Hyperparameters, Parameters, Pipeline, Predictions, TrainingData, registry
 from divulge.contract import Attack, Finding, option_class
 from divulge.testing import Nonconforming, check_attack
 
@@ -32,10 +32,28 @@ def blind_ridge():
     return (Parameters(coef=fitted.coef, intercept=fitted.intercept), data), {"fitted": fitted}
 
 
+def large_ridge():
+    """Coefficients of which a few decimals more or less say little."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(50, 4))
+    y = 100 * (X @ rng.normal(size=4) + rng.normal(size=50))
+    estimator = Ridge(0.7).fit(X, y)
+    return (Fitted(estimator), TrainingData(X, y)), {"hyperparameters": Hyperparameters.of(estimator)}
+
+
+def ridge_pipeline():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 4))
+    y = X @ rng.normal(size=4) + rng.normal(size=200)
+    return (Pipeline(X[:150], y[:150], X[150:], y[150:], learner="ridge"),), None
+
+
 VICTIMS = {
     "algorithm": blind_ridge,
     "hyperparameters": ridge,
     "linear-extraction": logistic,
+    "rounded-release": large_ridge,
+    "train-steal-retrain": ridge_pipeline,
 }
 
 

@@ -6,10 +6,12 @@ import gzip
 import hashlib
 import importlib.util
 import io
+import json
 import lzma
 import subprocess
 import sys
 import threading
+import tomllib
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
@@ -28,7 +30,7 @@ from divulge.datasets import pictures
 from divulge.errors import BadInput
 
 EMBEDDED = ("mnist", "mnist-odd-even", "mnist-0-8", "fashion-mnist", "fashion-mnist-tshirt-pullover")
-TABLES = ("breast-cancer", "diabetes", "digits", "iris", "wine")
+TABLES = ("breast-cancer", "cars", "diabetes", "digits", "iris", "wine")
 MADE = ("gaussian-blobs", "sphere", "linear")
 
 
@@ -107,12 +109,13 @@ def test_the_samples_are_small_and_carry_their_licences() -> None:
     folder = files("divulge.datasets") / "samples"
     sizes = {one.name: len(one.read_bytes()) for one in folder.iterdir()}
     assert sum(sizes.values()) < 3_000_000
-    assert set(sizes) == {"mnist.npz.xz", "fashion_mnist.npz.xz", "LICENCES.md"}
+    assert set(sizes) == {"mnist.npz.xz", "fashion_mnist.npz.xz", "cars.csv", "LICENCES.md"}
     text = (folder / "LICENCES.md").read_text()
     assert "Corinna Cortes" in text
     assert "ShareAlike 3.0" in text
     assert "Zalando SE" in text
     assert "Permission is hereby granted" in text
+    assert "Ernesto Ramos and David Donoho" in text
 
 
 def test_the_embedded_arrays_cannot_be_spoilt_by_a_caller() -> None:
@@ -132,12 +135,54 @@ def test_tables_are_raw_or_standardised() -> None:
     assert len(raw.X_test) == 0
 
 
+def test_cars_are_those_of_which_everything_is_known() -> None:
+    cars = datasets.load("cars")
+    assert cars.X.shape == (392, 6)
+    assert cars.X[0].tolist() == [8, 307, 130, 3504, 12, 1970]
+    assert (cars.y[0], cars.y.min(), cars.y.max()) == (18, 9, 46.6)
+    assert set(cars.X[:, 0]) == {3, 4, 5, 6, 8}
+    assert cars.classes == ()
+
+
 def test_test_rows_are_standardised_by_the_training_rows() -> None:
     raw, scaled = (datasets.load("wine", samples=60, standardised=on) for on in (False, True))
     np.testing.assert_allclose(scaled.X_test, (raw.X_test - raw.X.mean(axis=0)) / raw.X.std(axis=0))
     dark = datasets.load("mnist", samples=30, standardised=True)
     assert np.isfinite(dark.X).all()
     assert np.isfinite(dark.X_test).all()
+
+
+# --- some of the classes
+
+
+def test_two_digits_keep_their_labels() -> None:
+    everything, found = datasets.load("mnist"), datasets.load("mnist", only=[8, 3])
+    assert (len(found.X), len(found.X_test), found.classes) == (1600, 400, ("3", "8"))
+    np.testing.assert_array_equal(found.X, everything.X[np.isin(everything.y, [3, 8])])
+    assert set(found.y) == set(found.y_test) == {3, 8}
+    drawn = datasets.load("mnist", only=[3, 8], samples=100)
+    assert np.bincount(drawn.y)[[3, 8]].tolist() == [50, 50]
+
+
+def test_classes_are_chosen_by_label_or_name() -> None:
+    by_name = datasets.load("fashion-mnist", only=["coat", "shirt"])
+    np.testing.assert_array_equal(by_name.X, datasets.load("fashion-mnist", only=[4, 6]).X)
+    assert by_name.classes == ("coat", "shirt")
+    flowers = datasets.load("iris", samples=60, only=["setosa", "virginica"])
+    assert set(flowers.y) == set(flowers.y_test) == {0, 2}
+    assert len(flowers.X_test) == 40
+    assert set(datasets.load("mnist-odd-even", only=["odd"]).y) == {1}
+
+
+def test_an_experiment_asks_for_classes_in_its_data_section() -> None:
+    asked = tomllib.loads('name = "digits"\nonly = [3, 8]\nstandardised = true')
+    assert set(datasets.load(**asked).y) == {3, 8}
+
+
+def test_more_of_some_classes_come_from_the_full_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    full_set(tmp_path / "mnist.npz")
+    monkeypatch.setenv("DIVULGE_DATA", str(tmp_path))
+    assert len(datasets.load("mnist", only=[3, 8], samples=1630).X) == 1630
 
 
 # --- how a draw is made
@@ -187,6 +232,14 @@ def test_another_seed_draws_other_rows() -> None:
         ("iris", {"samples": 2.5}, "expected a whole number from 1 for samples, got 2.5"),
         ("iris", {"seed": -1}, "expected a whole number from 0 for seed, got -1"),
         ("iris", {"sample": 3}, "dataset iris: unknown key 'sample'; did you mean 'samples'?"),
+        ("iris", {"only": [0, 3]}, r"expected a list of different classes of iris for only, got \[0, 3\]; choose from 0 "),
+        ("iris", {"only": [0, 0]}, "expected a list of different classes of iris for only"),
+        ("iris", {"only": []}, "expected a list of different classes of iris for only"),
+        ("iris", {"only": 0}, "expected a list of classes for only, got 0; write"),
+        ("iris", {"only": "setosa"}, "expected a list of classes for only, got 'setosa'"),
+        ("iris", {"only": [0, 1], "samples": 101}, "expected at most the 100 training rows of iris, got samples=101"),
+        ("cars", {"only": [0]}, "expected a dataset of classes for only, got cars, a regression"),
+        ("gaussian-blobs", {"only": [1]}, "gaussian-blobs is made to order"),
         ("sphere", {"dimensions": 3}, "dataset sphere: unknown key 'dimensions'; did you mean 'dimension'?"),
         ("sphere", {"dimension": 0}, "expected a whole number from 1 for dimension, got 0"),
         ("sphere", {"dimension": 2.0}, "expected a whole number from 1 for dimension, got 2.0"),
@@ -353,13 +406,18 @@ def test_a_host_that_is_not_there_says_how_to_get_the_set(server: tuple[Path, st
 # --- the script that makes the samples
 
 
-def test_the_same_full_sets_make_the_same_samples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def sample_maker() -> Any:
     script = Path(__file__).parents[2] / "scripts" / "make_samples.py"
     spec = importlib.util.spec_from_file_location("make_samples", script)
     assert spec is not None
     assert spec.loader is not None
     maker = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(maker)
+    return maker
+
+
+def test_the_same_full_sets_make_the_same_samples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    maker = sample_maker()
     monkeypatch.setattr(maker, "SIZES", {"mnist": (50, 20)})
     monkeypatch.setenv("DIVULGE_DATA", str(tmp_path))
     full = full_set(tmp_path / "mnist.npz", rows=300, tests=90)
@@ -371,6 +429,18 @@ def test_the_same_full_sets_make_the_same_samples(tmp_path: Path, monkeypatch: p
         assert made["y_train"].tolist() == [*range(10)] * 5
         rows = {row.tobytes(): label for row, label in zip(whole["x_train"], whole["y_train"], strict=True)}
         assert all(rows[row.tobytes()] == label for row, label in zip(made["x_train"], made["y_train"], strict=True))
+
+
+def test_cars_with_a_gap_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    maker = sample_maker()
+    monkeypatch.setattr(maker, "SIZES", {})
+    monkeypatch.setenv("DIVULGE_DATA", str(tmp_path))
+    car = {"Name": "a car", "Miles_per_Gallon": 18.5, "Cylinders": 8, "Displacement": 307, "Horsepower": 130}
+    car |= {"Weight_in_lbs": 3504, "Acceleration": 12, "Year": "1970-01-01", "Origin": "USA"}
+    (tmp_path / "cars.json").write_text(json.dumps([car, car | {"Horsepower": None}]))
+    maker.main(tmp_path / "made")
+    header = (files("divulge.datasets") / "samples" / "cars.csv").read_text().splitlines()[0]
+    assert (tmp_path / "made" / "cars.csv").read_text() == f"{header}\n8,307,130,3504,12,1970,18.5\n"
 
 
 def test_no_dataset_imports_torch() -> None:

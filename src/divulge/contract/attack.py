@@ -107,6 +107,8 @@ class Attack(Generic[Needs, Won]):
     paper: ClassVar[str] = ""
     taxonomy: ClassVar[tuple[TaxonomyId, ...]] = ()
     remedy: ClassVar[tuple[str, ...]] = ()
+    on_request: ClassVar[bool] = False
+    "True for what re-tests a remedy or sells one: an audit runs it only where it is named."
     "What the owner can do about a leak."
 
     needs: ClassVar[tuple[type[Access], ...]]

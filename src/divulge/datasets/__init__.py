@@ -1,7 +1,8 @@
-"""Name -> arrays: pictures, scikit-learn's tables, and points made to order."""
+"""Name -> arrays: pictures, tables, and points made to order."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +17,14 @@ __all__ = ["Dataset", "load", "names"]
 
 
 def load(
-    name: str, *, samples: int | None = None, seed: int = 0, full: bool = False, standardised: bool = False, **sizes: Any
+    name: str,
+    *,
+    samples: int | None = None,
+    seed: int = 0,
+    full: bool = False,
+    standardised: bool = False,
+    only: Sequence[Any] | None = None,
+    **sizes: Any,
 ) -> Dataset:
     """The set of this name, whole or `samples` of its training rows, drawn by `seed`, as equal over classes as can be.
 
@@ -24,7 +32,8 @@ def load(
     variable DIVULGE_DATA names, or by download. Rows leave a set in an order that the seed alone decides, so fewer
     samples of it are the first of more. A table has no test set of its own: the rows not drawn serve as one.
     Points made to order take `sizes`, such as dimension=50.
-    `standardised` gives every feature mean 0 and variance 1 over the training rows.
+    `standardised` gives every feature mean 0 and variance 1 over the training rows. `only` keeps the classes it lists, by
+    label or name, such as only=[3, 8]; they keep their labels.
     """
     refuse_unknown([name], names(), "dataset")
     for option, number, least in (("samples", samples, 1), ("seed", seed, 0)):
@@ -33,12 +42,16 @@ def load(
     for option, switch in (("full", full), ("standardised", standardised)):
         if not isinstance(switch, bool):
             raise BadInput(f"expected true or false for {option}, got {switch!r}; correct it")
+    if only is not None and (isinstance(only, str) or not isinstance(only, Sequence)):
+        raise BadInput(f"expected a list of classes for only, got {only!r}; write only=[{only!r}]")
     rng = np.random.default_rng(seed)
     if name in synthetic.FAMILIES:
+        if only is not None:
+            raise BadInput(f"{name} is made to order and has as many classes as it is asked for; leave only out")
         loaded = synthetic.make(name, rng, samples, sizes)
     else:
-        refuse_unknown(sizes, ("samples", "seed", "full", "standardised"), f"dataset {name}")
-        loaded = tables.load(name) if name in tables.TABLES else pictures.load(name, samples, full)
+        refuse_unknown(sizes, ("samples", "seed", "full", "standardised", "only"), f"dataset {name}")
+        loaded = tables.load(name, only) if name in tables.TABLES else pictures.load(name, samples, full, only)
         if samples is not None:
             loaded = _drawn(loaded, samples, rng)
     loaded = replace(loaded, X=pictures.as_floats(loaded.X), X_test=pictures.as_floats(loaded.X_test))

@@ -7,16 +7,17 @@ import io
 import lzma
 import os
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from divulge.contract import Array
-from divulge.datasets.dataset import Dataset
+from divulge.datasets.dataset import Dataset, limited
 from divulge.errors import BadInput
 
 FOLDER = "DIVULGE_DATA"
@@ -106,14 +107,14 @@ TASKS = {
 NAMES = {name: task.line for name, task in TASKS.items()}
 
 
-def load(name: str, samples: int | None, full: bool) -> Dataset:
+def load(name: str, samples: int | None, full: bool, only: Sequence[Any] | None = None) -> Dataset:
     """Pictures still in whole numbers: of 60,000 most are never drawn, and floats take eight times the room."""
     task = TASKS[name]
     if COLLECTIONS[task.collection].embedded and not full:
-        chosen = _chosen(name, embedded(task.collection))
+        chosen = _chosen(name, embedded(task.collection), only)
         if samples is None or samples <= len(chosen.X):
             return chosen
-    return _chosen(name, whole(task.collection))
+    return _chosen(name, whole(task.collection), only)
 
 
 def as_floats(X: Array) -> Array:
@@ -144,7 +145,7 @@ def whole(collection: str) -> tuple[Array, ...]:
     return _download(collection)
 
 
-def _chosen(name: str, arrays: tuple[Array, ...]) -> Dataset:
+def _chosen(name: str, arrays: tuple[Array, ...], only: Sequence[Any] | None) -> Dataset:
     task = TASKS[name]
     collection = COLLECTIONS[task.collection]
     parts = []
@@ -155,7 +156,7 @@ def _chosen(name: str, arrays: tuple[Array, ...]) -> Dataset:
             X, y = X[kept], np.where(np.isin(y[kept], task.plus), 1, -1)
         parts += [X.reshape(len(X), int(np.prod(collection.shape))), y]
     X, y, X_test, y_test = parts
-    return Dataset(
+    found = Dataset(
         name,
         X,
         y,
@@ -166,6 +167,7 @@ def _chosen(name: str, arrays: tuple[Array, ...]) -> Dataset:
         collection.shape,
         task.classes or collection.classes,
     )
+    return found if only is None else limited(found, only)
 
 
 def _four(blob: bytes) -> tuple[Array, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -33,6 +34,7 @@ CLASSES = {
     "mlp_classifier": ("neural_network", "MLPClassifier"),
     "mlp_regressor": ("neural_network", "MLPRegressor"),
 }
+SMALL = 50_000  # numbers in a table that no BLAS spreads over threads
 OURS = ("kernel_logistic", "kernel_svm")
 STOCHASTIC = ("sag", "saga", "adam", "sgd")
 WITHOUT_MINIMUM = ("sgd_classifier", "sgd_regressor", "mlp_classifier", "mlp_regressor", "network")
@@ -102,7 +104,7 @@ class Trainer:
         if float(told.get("degree", 0.5)).is_integer():
             told["degree"] = int(told["degree"])
         estimator = make(**{key: value for key, value in told.items() if key in make().get_params()})
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), _few_threads(self.X):
             warnings.simplefilter("ignore")
             if self.learner == "logistic" and self.settings.get("multi_class") == "ovr" and len(np.unique(self.y)) > 2:
                 from sklearn.multiclass import OneVsRestClassifier
@@ -127,6 +129,16 @@ class Trainer:
             l1 = self.settings.get("penalty") == "l1"
             solve = kernel_machines.logistic_l1 if l1 else kernel_machines.logistic_l2
         return np.column_stack([solve(K, target, values["alpha"], self.sample_weight) for target in targets]).reshape(-1)
+
+
+def _few_threads(X: Array) -> AbstractContextManager[Any]:
+    """Threads cost more than they bring to small products, and do not change their bits; those of large ones they do."""
+    if X.size > SMALL:
+        return nullcontext()
+    from threadpoolctl import threadpool_limits
+
+    limit: AbstractContextManager[Any] = threadpool_limits(1)
+    return limit
 
 
 def _by_part(fits: list[Any]) -> list[Any]:

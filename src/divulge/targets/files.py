@@ -105,9 +105,12 @@ def _membership(path: Path, options: Options, allow_pickle: bool) -> Membership:
 
 
 def _fitted(path: Path, options: Options, allow_pickle: bool) -> Fitted:
-    blob = contents(path, (*ESTIMATOR_FILES, ".npz"), "a fitted model")
-    if path.suffix.lower() != ".npz":
+    endings = (*ESTIMATOR_FILES, *(ending for ending in NETWORK_FILES if ending != ".npz"), ".npz")
+    blob = contents(path, endings, "a fitted model")
+    if path.suffix.lower() in ESTIMATOR_FILES:
         return _estimator(path, blob, options, allow_pickle)
+    if path.suffix.lower() != ".npz":
+        return Fitted("network", layers=network(path, blob).layers)
     if not isinstance(options.get("learner"), str):
         raise BadInput(f'expected the learner of the arrays in {path.name}, got none; name it as in learner = "ridge"')
     settings = options.get("settings", {})

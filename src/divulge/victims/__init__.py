@@ -52,4 +52,17 @@ def _pipeline(X: Array, y: Array, rng: np.random.Generator, learner: str, valida
     return Victim({"pipeline": Pipeline(X[rest], y[rest], X[kept], y[kept], learner)}, {})
 
 
-RECIPES: dict[str, Callable[..., Victim]] = {"classical": _classical, "anonymous": _anonymous, "pipeline": _pipeline}
+def _network(X: Array, y: Array, rng: np.random.Generator, weight_decay: float, **settings: Any) -> Victim:
+    from divulge.victims import networks
+
+    module = networks.train(X, y, rng, weight_decay=weight_decay, **settings)
+    truth = {"hyperparameters": Hyperparameters({"weight_decay": weight_decay})}
+    return Victim({"model": Fitted(module), "data": TrainingData(X, y)}, truth)  # type: ignore[arg-type]  # read by Fitted
+
+
+RECIPES: dict[str, Callable[..., Victim]] = {
+    "classical": _classical,
+    "anonymous": _anonymous,
+    "pipeline": _pipeline,
+    "network": _network,
+}

@@ -158,7 +158,8 @@ def _allowed(problem: Problem, estimate: Estimate) -> float:
 
 
 def _refuse_different_penalties(problem: Problem, pooled: Estimate, confidence: float) -> None:
-    alone = [stationarity.solve(one, confidence, problem.stopped) for one in problem.systems if len(problem.systems) > 1]
+    telling = [one for one in problem.systems if one.A.any(axis=0).all() and len(problem.systems) > 1]
+    alone = [stationarity.solve(one, confidence, problem.stopped) for one in telling if len(one.b) >= one.A.shape[1]]
     for one in alone:
         if one.spare and (np.abs(one.values - pooled.values) > one.half_widths + pooled.half_widths).any():
             if problem.unit == "C" or one.leftover > STATIONARY:

@@ -201,7 +201,8 @@ def rank(parameters: Parameters, data: TrainingData) -> Iterator[Ranked]:
                 if estimate.spare < 1 or (estimate.values < -NOTHING * np.abs(estimate.values).max()).any():
                     continue
                 sizes = np.linalg.norm(problem.system.A * estimate.values, axis=0)
-                yield Ranked(candidate, problem, max(estimate.leftover, FLOOR), tuple((sizes / sizes.sum()).tolist()))
+                shares = tuple((sizes / (sizes.sum() or 1.0)).tolist())
+                yield Ranked(candidate, problem, max(estimate.leftover, FLOOR), shares)
             else:
                 if not by_bound(problem).hopeless:
                     yield Ranked(candidate, problem, 1e-3, (1.0,))

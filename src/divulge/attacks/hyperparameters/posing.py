@@ -216,7 +216,9 @@ def _stopped(fitted: Fitted, Y: Array, weight: Array, start: stationarity.Gradie
         return 0.0
     solver = settings.get("solver")
     if (fitted.learner == "logistic" and solver in ("lbfgs", "newton-cg", "newton-cholesky")) or fitted.learner == "poisson":
-        return float(tol * weight.sum())
+        # Below, an objective no longer falls by more than its rounding, whatever the tolerance.
+        finest = 3e-7 * np.sqrt(start.values.shape[1]) if solver != "newton-cholesky" else 0.0
+        return float(max(tol, finest) * weight.sum())
     liblinear = fitted.learner == "linear_svc" or solver == "liblinear"
     if liblinear and not (settings.get("dual") is True or settings.get("loss") == "hinge"):
         share = min(float((Y > 0).mean(axis=0).min()), float((Y < 0).mean(axis=0).min()))
@@ -240,6 +242,7 @@ def _kernel(fitted: Fitted, X: Array, Y: Array, dual: Array, weight: Array, loss
         gamma, aside = _width(fitted, X, Y, dual, weight)
     K = stationarity.gram(kernel.name, X, gamma, kernel.degree, kernel.coef0)
     systems = _precise(stationarity.kernel_systems(loss, K, Y, dual, weight, penalties), fitted.dual_coef)
+    _refuse_vanishing(stationarity.stacked(systems), len(penalties))
     if common["decimals"] is not None:
         unit = 10.0 ** -int(common["decimals"]) / np.sqrt(12)
         lost = K if penalties == ("l2",) else K @ K
