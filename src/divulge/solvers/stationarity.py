@@ -140,6 +140,12 @@ def gradient(loss: Loss, X: Array, Y: Array, W: Array, c: Array, weight: Array, 
     return Gradient(values, magnitude, balance, balance_magnitude, width)
 
 
+def at_nothing(loss: Loss, X: Array, Y: Array, level: Array, weight: Array) -> tuple[Array, Array]:
+    """Gradient (outputs, d) and balance (outputs,) of the loss where every coefficient is 0 and the intercept is `level`."""
+    slope = weight[:, None] * loss.slope(np.broadcast_to(level, Y.shape), Y)
+    return slope.T @ X, slope.sum(axis=0)
+
+
 def systems(
     found: Gradient, W: Array, penalties: Sequence[str], *, free: bool, constant: tuple[Array, float] | None, used: Array
 ) -> list[System]:

@@ -118,8 +118,8 @@ class AlgorithmIdentification(Attack[tuple[Parameters, TrainingData], Fitted]):
         rest = [one for one in ranked if one is not best and best.candidate.title not in one.candidate.plain]
         figure = HeatMap(
             "Gradient left unexplained, by learner",
-            x="learner", y="", values=np.array([[one.leftover for one in ranked]]),
-            columns=np.array([one.candidate.title for one in ranked]), rows=np.array(["leftover"]),
+            x="", y="learner", values=np.array([[one.leftover] for one in ranked]),
+            columns=np.array(["leftover"]), rows=np.array([one.candidate.title for one in ranked]),
             value="share of the loss gradient",
         )  # fmt: skip
         listed = "; ".join(f"{one.candidate.title} {one.leftover:.1e}" for one in ranked[:4])
@@ -160,7 +160,7 @@ class AlgorithmIdentification(Attack[tuple[Parameters, TrainingData], Fitted]):
         if known is None or loot is None:
             return finding
         right = same_learner(loot, known)
-        null = 1 / max(2, len(finding.figures[0].columns) if isinstance(finding.figures[0], HeatMap) else 2)
+        null = 1 / max(2, len(finding.figures[0].rows) if isinstance(finding.figures[0], HeatMap) else 2)
         scores = {"right": Score(float(right), null, "a learner drawn at random"), **finding.scores}
         return replace(finding, scores=scores)
 

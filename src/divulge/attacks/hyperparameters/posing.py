@@ -190,10 +190,10 @@ def _linear(fitted: Fitted, X: Array, Y: Array, W: Array, weight: Array, loss: L
                    for k, one in enumerate(systems)]  # fmt: skip
     level = _best_constant(loss, Y, weight, W) if free else np.zeros(len(W))
     from_middle = Y - np.average(Y, axis=0, weights=weight) if centred else Y
-    start = stationarity.gradient(loss, X, from_middle, np.zeros_like(W), level, weight, centred)
+    start = stationarity.at_nothing(loss, X, from_middle, level, weight)
     return Problem(
         systems=systems,
-        start_size=float(np.linalg.norm(start.values)),
+        start_size=float(np.linalg.norm(start[0])),
         direct=squared and settings.get("solver") in DIRECT,
         centred=centred,
         stopped=_stopped(fitted, Y, weight, start, scaling),
@@ -209,7 +209,7 @@ def _best_constant(loss: Loss, Y: Array, weight: Array, W: Array) -> Array:
     return np.zeros(len(W))
 
 
-def _stopped(fitted: Fitted, Y: Array, weight: Array, start: stationarity.Gradient, scaling: float | None) -> float:
+def _stopped(fitted: Fitted, Y: Array, weight: Array, start: tuple[Array, Array], scaling: float | None) -> float:
     """The largest entry of the gradient that its solver's tolerance lets pass."""
     settings, tol = fitted.settings, fitted.settings.get("tol")
     if not isinstance(tol, int | float):
@@ -217,12 +217,12 @@ def _stopped(fitted: Fitted, Y: Array, weight: Array, start: stationarity.Gradie
     solver = settings.get("solver")
     if (fitted.learner == "logistic" and solver in ("lbfgs", "newton-cg", "newton-cholesky")) or fitted.learner == "poisson":
         # Below, an objective no longer falls by more than its rounding, whatever the tolerance.
-        finest = 3e-7 * np.sqrt(start.values.shape[1]) if solver != "newton-cholesky" else 0.0
+        finest = 3e-7 * np.sqrt(start[0].shape[1]) if solver != "newton-cholesky" else 0.0
         return float(max(tol, finest) * weight.sum())
     liblinear = fitted.learner == "linear_svc" or solver == "liblinear"
     if liblinear and not (settings.get("dual") is True or settings.get("loss") == "hinge"):
         share = min(float((Y > 0).mean(axis=0).min()), float((Y < 0).mean(axis=0).min()))
-        first = np.concatenate([start.values, (scaling or 0) * start.balance[:, None]], axis=1)
+        first = np.concatenate([start[0], (scaling or 0) * start[1][:, None]], axis=1)
         sizes = np.abs(first).sum(axis=1) if "l1" in _penalties(fitted) else np.linalg.norm(first, axis=1)
         return float(tol * share * sizes.max())
     return 0.0
