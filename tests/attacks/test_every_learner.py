@@ -10,9 +10,11 @@ from sklearn.linear_model import (
     HuberRegressor,
     Lasso,
     LogisticRegression,
+    LogisticRegressionCV,
     PoissonRegressor,
     Ridge,
     RidgeClassifier,
+    RidgeClassifierCV,
     SGDClassifier,
     SGDRegressor,
 )
@@ -183,6 +185,34 @@ def test_sample_weights_of_classifiers_are_taken_into_account(estimator):
     estimator.fit(X, y, sample_weight=weight)
     assert worst(steal(estimator, X, y, weight)) <= 1e-9
     assert steal(estimator, X, y).verdict is not Verdict.LEAK or worst(steal(estimator, X, y)) > 1e-3
+
+
+@pytest.mark.parametrize("estimator", [LogisticRegression(C=0.3), SVC(C=0.3)], ids=str)
+def test_points_that_weigh_nothing_change_nothing(estimator):
+    X, y = labels()
+    weight = np.random.default_rng(0).uniform(0.5, 3, size=len(X))
+    weight[::7] = 0
+    estimator.fit(X, y, sample_weight=weight)
+    assert worst(steal(estimator, X, y, weight)) <= 1e-9
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_models_tuned_by_cross_validation_give_up_what_was_chosen():
+    X, y = labels()
+    for estimator in (LogisticRegressionCV(Cs=[0.01, 0.3], cv=3), RidgeClassifierCV([0.1, 3.0])):
+        finding = steal(estimator.fit(X, y), X, y)
+        assert finding.verdict is Verdict.LEAK
+        assert worst(finding) <= 1e-3
+        assert holds(finding, estimator)
+
+
+@pytest.mark.parametrize("alpha", [0.02, 0.3, 47.1])
+@pytest.mark.parametrize("free", [True, False])
+def test_intervals_of_hubers_regression_hold_where_only_its_equations_speak(alpha, free):
+    X, y = numbers()
+    estimator = HuberRegressor(alpha=alpha, epsilon=1.5, fit_intercept=free, max_iter=1000).fit(X, y)
+    finding = steal(estimator, X, y, trainings=0)
+    assert finding.loot is None or holds(finding, estimator)
 
 
 def test_class_weights_that_differ_by_output_are_refused_with_the_reason():

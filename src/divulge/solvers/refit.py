@@ -69,6 +69,8 @@ class Trainer:
     @property
     def no_path(self) -> str:
         """Why there is no path of minima; empty where there is one."""
+        if self.learner == "huber":
+            return "no solver here comes near enough to the minimum of Huber's loss"
         if self.learner in WITHOUT_MINIMUM:
             return "the learner does not train to a minimum that its penalty alone decides"
         return "" if self.learner in (*CLASSES, *OURS) else f"no solver of ours trains a {self.learner}"

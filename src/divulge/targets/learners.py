@@ -147,7 +147,8 @@ def _penalty(l1_ratio: float) -> str:
 
 def _secret(told: Any, place: str, name: str = "") -> float:
     value = getattr(told, place)
-    if value is None or isinstance(value, str):  # no grid of ratios; a width that is worked out
+    blank = np.ndim(value) and all(one is None for one in np.ravel(value))
+    if value is None or blank or isinstance(value, str):  # no grid of ratios; a width that is worked out
         return 0.0
     values = np.unique(numbers(value, f"the hyperparameter {name}"))
     if len(values) != 1:

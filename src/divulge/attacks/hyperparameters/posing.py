@@ -34,6 +34,7 @@ SGD_LOSSES = {
     "squared_error": "squared",
 }  # fmt: skip
 ROUNDING = 100.0  # times machine precision: what is left of an equation that was solved outright
+UNSETTLED = 1e-4  # of an equation's terms: what L-BFGS leaves of the one for Huber's scale
 SURE = 3.0  # standard deviations of what cut-off digits add
 
 
@@ -137,6 +138,9 @@ def pose(fitted: Fitted, data: TrainingData) -> Problem:
         told["gamma"] = kernel.gamma
     trainer = Trainer(learner, fitted.settings, told, prepared, data.y, data.sample_weight)
     if learner == "svr" or (learner == "svc" and fitted.coef is None):
+        if data.sample_weight is not None and not data.sample_weight.all():
+            used = data.sample_weight > 0  # libsvm numbers its support vectors without the points that weigh nothing
+            return pose(fitted, TrainingData(data.X[used], data.y[used], data.sample_weight[used]))
         return _machine(fitted, X, weight, trainer)
     if fitted.layers or learner in ("mlp_classifier", "mlp_regressor", "network"):
         return _network(fitted, X, data.y, weight, trainer)
@@ -180,7 +184,8 @@ def _linear(fitted: Fitted, X: Array, Y: Array, W: Array, weight: Array, loss: L
         found, W, penalties, free=free and scaling is None, constant=None if scaling is None else (c, scaling), used=used
     )
     if learner == "huber":
-        systems = [replace(system, A=2 * system.A) for system in systems]
+        # What L-BFGS leaves of the scale moves every residual a little, and with them the gradient.
+        systems = [replace(system, A=2 * system.A, noise=UNSETTLED * float(np.linalg.norm(system.b))) for system in systems]
     whole = stationarity.stacked(systems)
     _refuse_vanishing(whole, len(penalties))
     systems = [stationarity.stacked(systems)] if loss.joint else systems
@@ -402,7 +407,7 @@ def _huber(fitted: Fitted, residual: Array, weight: Array) -> tuple[Loss, dict[s
         return huber(float(np.sqrt(squares[-1]) + 1), scale), {}
     k = int(fits[0])
     epsilon = float(np.sqrt(epsilon_squared[k]))
-    slack = SURE * float(fitted.settings.get("tol", 1e-5)) + 1e-12 * w.sum()
+    slack = SURE * float(fitted.settings.get("tol", 1e-5)) + UNSETTLED * w.sum()
     return huber(epsilon, scale), {"epsilon": (epsilon, slack / (2 * epsilon * float(above[k])))}
 
 
