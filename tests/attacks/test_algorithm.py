@@ -7,6 +7,7 @@ from sklearn.linear_model import (
     ElasticNet,
     HuberRegressor,
     Lasso,
+    LinearRegression,
     LogisticRegression,
     PoissonRegressor,
     Ridge,
@@ -96,6 +97,17 @@ def test_parameters_of_nothing_known_are_not_named():
         made = Parameters(rng.normal(size=30), rng.normal(size=1))
         finding = AlgorithmIdentification()(made, TrainingData(loaded.X, loaded.y))
         assert finding.verdict is Verdict.NONE_FOUND
+
+
+def test_a_fit_without_a_penalty_is_not_named_however_few_the_features():
+    for seed in range(12):
+        for features in (2, 3):
+            rng = np.random.default_rng(seed)
+            X = rng.normal(size=(100, features))
+            y = X @ rng.normal(size=features) + rng.normal(size=100)
+            fitted = LinearRegression().fit(X, y)
+            made = Parameters(fitted.coef_, np.atleast_1d(fitted.intercept_))
+            assert AlgorithmIdentification()(made, TrainingData(X, y)).loot is None
 
 
 def test_without_labels_it_does_not_apply():

@@ -215,6 +215,29 @@ def test_intervals_of_hubers_regression_hold_where_only_its_equations_speak(alph
     assert finding.loot is None or holds(finding, estimator)
 
 
+@pytest.mark.parametrize("estimator", [LinearSVC(C=0.3), LogisticRegression(C=0.3, solver="liblinear")], ids=str)
+def test_a_training_that_hardly_depends_on_its_penalty_does_not_tell_it(estimator):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 2))
+    y = (X[:, 1] + 0.5 * rng.normal(size=80) > 0).astype(int)
+    X = X * [1e5, 1] + [1e6, 0]
+    assert steal(estimator.fit(X, y), X, y).verdict is Verdict.NONE_FOUND
+
+
+def test_a_margin_with_nothing_inside_gives_no_number():
+    for seed in range(20, 26):
+        X = np.random.default_rng(seed).normal(size=(2, 4))
+        y = np.array([0, 1])
+        finding = steal(LinearSVC(C=0.3, loss="hinge", random_state=1).fit(X, y), X, y, trainings=0)
+        assert finding.loot is None or worst(finding) <= 1e-6
+
+
+def test_wrappers_around_other_learners_are_refused_with_a_remedy():
+    X, y = labels("iris")
+    with pytest.raises(BadInput, match=r"got SVC; audit its estimators_ one at a time"):
+        Fitted(OneVsRestClassifier(SVC()).fit(X, y))
+
+
 def test_class_weights_that_differ_by_output_are_refused_with_the_reason():
     X, y = labels("iris")
     finding = steal(LinearSVC(class_weight="balanced").fit(X, y), X, y)

@@ -8,6 +8,7 @@ from sklearn.model_selection import GridSearchCV, KFold
 
 from divulge import Context, Pipeline, Verdict
 from divulge.attacks import TrainStealRetrain, train_steal_retrain
+from divulge.attacks.hyperparameters import retraining
 from divulge.attacks.hyperparameters.retraining import UNITS, Draw, saving, tune
 
 QUICK = {"grid": (-2, -1, 0, 1, 2), "folds": 3, "draws": 4}
@@ -106,6 +107,37 @@ def test_the_finding_of_a_ridge_says_what_was_saved_and_what_was_lost():
     assert {name: len(x) for name, (x, _) in finding.figures[0].series.items()} == {
         "tuned on everything": 4, "tuned on a sample, stolen, trained once": 4, "a penalty drawn from the grid": 4,
     }  # fmt: skip
+
+
+def test_figures_over_draws_are_means_with_students_interval_and_the_loot_is_their_median(monkeypatch):
+    lost, stolen = (0.001, 0.002, 0.006), iter((1.0, 2.0, 9.0))
+    made = iter(Draw(next(stolen), 1.0, 1.0, 0.9 - one, 0.9, 0.7, rows=10, trainings=0) for one in lost)
+    monkeypatch.setattr(retraining, "one_draw", lambda rng, data, **options: next(made))
+    finding = TrainStealRetrain(draws=3)(Pipeline(*LABELS, learner="logistic"))
+    score = finding.scores["accuracy lost"]
+    assert score.value == pytest.approx(0.003)
+    assert score.null == pytest.approx(0.2)
+    half = 4.302653 * np.std(lost, ddof=1) / np.sqrt(3)
+    assert score.interval == pytest.approx((0.003 - half, 0.003 + half), rel=1e-6)
+    assert finding.verdict is Verdict.LEAK
+    assert finding.loot.values == {"C": 2.0}
+    assert finding.loot.intervals == {"C": (1.0, 9.0)}
+
+
+def test_where_the_equations_do_not_tell_training_again_does():
+    weak = {"grid": (-3, -2), "draws": 2}
+    alone, helped = (draw("logistic", LABELS, **weak, trainings=most) for most in (0, 20))
+    assert [one.stolen for one in alone] == [None, None]
+    for one in helped:
+        assert one.stolen == pytest.approx(one.tuned_on_sample)
+        assert one.trainings > 0
+
+
+def test_the_useless_customer_draws_from_the_grid():
+    X, y, X_val, y_val = NUMBERS
+    possible = [Ridge(10.0**power).fit(X, y).score(X_val, y_val) for power in (-2, -1, 0, 1, 2)]
+    drawn = [np.argmin(np.abs(np.subtract(possible, one.accuracy_random))) for one in draw("ridge", NUMBERS, draws=12)]
+    assert len(set(drawn)) >= 4
 
 
 def test_a_sample_too_small_to_tune_on_loses_more_than_is_allowed():

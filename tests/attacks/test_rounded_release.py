@@ -12,7 +12,8 @@ from sklearn.svm import SVC, SVR
 
 from divulge import Context, Fitted, Hyperparameters, TrainingData, Verdict
 from divulge.attacks import HyperparameterStealing, RoundedRelease
-from divulge.attacks.hyperparameters.rounding import cost_of_rounding, rounded_to
+from divulge.attacks.hyperparameters.estimators import Answer
+from divulge.attacks.hyperparameters.rounding import Rounded, _found, cost_of_rounding, rounded_to
 from divulge.errors import BadInput
 
 
@@ -109,6 +110,29 @@ def test_a_round_number_that_any_digits_would_give_back_is_no_leak():
     finding = release(RidgeClassifier(1.0), LABELS, decimals=(0,), acceptable=1)
     assert finding.verdict is Verdict.NONE_FOUND
     assert finding.scores["error of replay after rounding"].value >= finding.scores["error of replay after rounding"].null
+
+
+@pytest.mark.parametrize(
+    ("verdict", "interval", "tells"),
+    [
+        (Verdict.LEAK, (0.8, 1.8), True),
+        (Verdict.LEAK, (1.2, 1.4), False),
+        (Verdict.LEAK, (-0.1, 2.7), False),
+        (Verdict.NOT_APPLICABLE, (0.8, 1.8), False),
+    ],
+    ids=["claimed", "claimed and wrong", "an upper bound", "not claimed"],
+)
+def test_an_answer_that_is_30_per_cent_off_tells_only_what_its_interval_does(verdict, interval, tells):
+    answer = Answer("stationarity", verdict, "", {"alpha": 1.3}, {"alpha": interval})
+    assert (_found(Rounded(2, 0.0, [answer]), "alpha", 1.0) is answer) == tells
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_stochastic_solver_that_can_be_replayed_is_not_driven_to_its_minimum():
+    X, y = LABELS
+    estimator = LogisticRegression(C=0.1, l1_ratio=1, solver="saga", random_state=0)
+    finding = release(estimator, (X[:80, :5], y[:80]), decimals=(3,), trainings=4)
+    assert set(finding.figures[0].series) == {"stationarity", "replay", "guess"}
 
 
 def test_where_every_rounding_ruins_the_model_it_is_no_defence():

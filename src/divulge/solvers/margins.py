@@ -16,6 +16,7 @@ from divulge.solvers.stationarity import System
 Array = npt.NDArray[Any]
 
 NEAR = 0.05  # a point farther than this from the margin is not on it, however early the solver stopped
+TOUCHING = 1e-7  # nearer than this no point comes by chance
 GAP = 3.0  # the distances of points on the margin end where the next is so many times as large
 TRIED = 12  # numbers of points that may be on the margin, tried between none and all
 TIE = 1e-9  # weights that differ by less are one bound
@@ -43,14 +44,26 @@ class Hinge:
     "(D,) which of them are short of it"
 
 
-def hinge(X: Array, y: Array, w: Array, c: float, weight: Array, scaling: float | None, penalised: bool) -> Hinge:
-    """Sort the points: targets y in {-1, 1}, X (n, d); `scaling` is None where there is no intercept."""
+def hinge(
+    X: Array,
+    y: Array,
+    w: Array,
+    c: float,
+    weight: Array,
+    scaling: float | None,
+    penalised: bool,
+    touching: float = TOUCHING,
+) -> Hinge:
+    """Sort the points: targets y in {-1, 1}, X (n, d); `scaling` is None where there is no intercept.
+
+    Points nearer to the margin than `touching` are on it.
+    """
     distance = 1 - y * (X @ w + c)
     signed = (weight * y)[:, None] * X
     if scaling is not None:
         signed = np.column_stack([signed, weight * y * scaling])
         w = np.append(w, c / scaling if penalised else 0.0)
-    on = _on_margin(np.abs(distance), len(w))
+    on = _on_margin(np.abs(distance), len(w), touching)
     inside = signed[(distance > 0) & ~on]
     blur = float(np.abs(distance[on]).max(initial=0))
     order = np.argsort(np.abs(distance))[: len(w)]
@@ -59,16 +72,16 @@ def hinge(X: Array, y: Array, w: Array, c: float, weight: Array, scaling: float 
     return Hinge(w, inside.sum(axis=0), size, signed[on], blur, everyone, signed[order], distance[order] > 0)
 
 
-def _on_margin(distance: Array, dimension: int) -> Array:
+def _on_margin(distance: Array, dimension: int, touching: float) -> Array:
     """The nearest points, up to the widest gap: in general position no more of them than dimensions lie on it."""
     order = np.argsort(distance)
     near = np.maximum(distance[order][: dimension + 1], 1e-16)
     if len(near) < 2 or near[0] > NEAR:
-        return np.zeros(len(distance), bool)
+        return distance <= touching
     ratios = near[1:] / near[:-1]
     ratios[near[:-1] > NEAR] = 0
     last = int(np.argmax(ratios))
-    on = np.zeros(len(distance), bool)
+    on = distance <= touching
     if ratios[last] >= GAP:
         on[order[: last + 1]] = True
     return on

@@ -97,7 +97,7 @@ def learned(model: object) -> dict[str, Any]:
         settings["random_state"] = None
     if isinstance(settings.get("precompute"), np.ndarray):
         settings["precompute"] = True
-    if hasattr(told, "l1_ratio") and learner.name == "logistic":
+    if learner.name == "logistic":
         settings["penalty"] = _penalty(_secret(told, learner.secrets["l1_ratio"]))
     if len(inner) > 1:
         settings["multi_class"] = "ovr"
@@ -210,6 +210,12 @@ def _inner(estimator: Any) -> list[Any]:
     if type(estimator).__name__ == "OneVsRestClassifier":
         if not hasattr(estimator, "estimators_"):
             raise BadInput("expected a fitted OneVsRestClassifier, got one that has learned nothing; call fit first")
+        inside = type(estimator.estimators_[0]).__name__
+        if inside not in ("LogisticRegression", "LinearSVC"):
+            raise BadInput(
+                f"expected LogisticRegression or LinearSVC in a OneVsRestClassifier, got {inside}; "
+                "audit its estimators_ one at a time, with labels 0 and 1"
+            )
         return list(estimator.estimators_)
     return [estimator]
 

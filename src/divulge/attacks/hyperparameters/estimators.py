@@ -23,6 +23,7 @@ CHANCE = 1e-6  # how often a model of other data may look like a minimum on this
 NEGLIGIBLE = 1e-3  # of the gradient at w = 0: a remainder this small is a fit with next to no penalty
 REPLAYED = 1e-8  # relative distance at which a training is the same but for a last few digits of its hyperparameter
 ON_PATH = 1e-6  # relative distance from the path of minima at which a solver has arrived
+VAGUE = 0.5  # half an interval, relative to its value: a training so indifferent to its penalty does not tell it
 SHARP = 1e-9  # relative width of an interval that needs no second opinion
 WIDEST = 1e4  # an interval whose ends differ by more says nothing of where to look
 DIGITS = 6.0  # decimal digits in which parameters must agree before they confirm anything
@@ -75,7 +76,7 @@ class Answer:
 def by_equations(problem: Problem, confidence: float) -> Answer:
     """Least squares over the stationarity equations; of a hinge loss, over what its margin does not hide."""
     name = "projection" if problem.hinges else "stationarity"
-    if problem.hinges and len(problem.systems) < len(problem.hinges):
+    if problem.hinges and (len(problem.systems) < len(problem.hinges) or not problem.system.b.any()):
         return _by_range(problem, name)
     estimate = stationarity.solve(problem.system, confidence, problem.stopped)
     values, intervals = problem.in_own_units(estimate)
@@ -301,6 +302,11 @@ def by_training(problem: Problem, first: Answer, *, tight: bool, most: int, seen
             found = again
     if found is None or not np.isfinite(found.distance):
         return Answer(name, Verdict.NOT_APPLICABLE, "no training came near the parameters")
+    vague = [
+        half > VAGUE * (1.0 if key in matching.UNIT else abs(found.values[key])) for key, half in found.half_widths.items()
+    ]
+    if any(vague) and problem.cut is None:
+        return Answer(name, Verdict.NOT_APPLICABLE, "other values train to the same parameters")
     if not all(np.isfinite(half) for half in found.half_widths.values()):
         return Answer(name, Verdict.NOT_APPLICABLE, "other values train to the same parameters")
     values = {**known, **found.values}
@@ -313,7 +319,9 @@ def by_training(problem: Problem, first: Answer, *, tight: bool, most: int, seen
         if not agree:
             return Answer(name, Verdict.NOT_APPLICABLE, f"{far}, more than the rounding", values, intervals)
         enough = _digits_in(problem) >= DIGITS + len(values)
-        why = f"{trainings}; with {_these(values)} every parameter rounds to the one seen"
+        why = (
+            f"{trainings}; with {_these(values)} every parameter rounds to the one seen, which confirms the data no further"
+        )
         return Answer(name, Verdict.LEAK if enough else Verdict.NOT_APPLICABLE, why, values, intervals)
     spare = int(np.count_nonzero(problem.observed)) - problem.intercepts - len(values)
     if found.same and (spare > 0 or found.snapped):

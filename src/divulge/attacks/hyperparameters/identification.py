@@ -34,6 +34,7 @@ PENALTY_SHARE = 0.02  # an elastic net whose two penalties are farther apart is 
 DEFAULT_EPSILON = 1.35  # of Huber's loss in scikit-learn
 UNRELATED = 0.15  # a larger share of the gradient left over is no minimum, even where a solver stopped early
 ZERO = 1e-12  # of the largest coefficient: an extracted 0 comes with rounding errors
+CHANCE = 1e-2  # how often a gradient that has nothing to do with a learner may look like its own
 FLOOR = 1e-13  # leftovers below are rounding, and equal
 
 DESCENT = {"tol": 1e-4, "max_iter": 1000, "selection": "cyclic"}
@@ -131,7 +132,7 @@ class AlgorithmIdentification(Attack[tuple[Parameters, TrainingData], Fitted]):
             ),
         }
         power = f"of {len(ranked)} learners, one that leaves {self.margin:g} times less than the others"
-        if best.leftover > UNRELATED:
+        if best.leftover > UNRELATED or best.chance > CHANCE:
             return Finding.none_found(
                 f"The parameters minimise the objective of none of {len(ranked)} learners on this data: "
                 f"the nearest leaves {best.leftover:.2g} of its gradient.",
@@ -174,6 +175,8 @@ class Ranked:
     leftover: float
     shares: tuple[float, ...]
     "Of the gradient that each of its penalties explains."
+    chance: float = 0.0
+    "How often they would explain as much of a gradient that has nothing to do with them."
 
 
 def same_learner(one: Fitted, other: Fitted) -> bool:
@@ -198,11 +201,11 @@ def rank(parameters: Parameters, data: TrainingData) -> Iterator[Ranked]:
                 yield Ranked(candidate, problem, max(left, FLOOR), (1.0,))
             elif problem.systems:
                 estimate = stationarity.solve(problem.system)
-                if estimate.spare < 1 or (estimate.values < -NOTHING * np.abs(estimate.values).max()).any():
+                if estimate.spare < 2 or (estimate.values < -NOTHING * np.abs(estimate.values).max()).any():
                     continue
                 sizes = np.linalg.norm(problem.system.A * estimate.values, axis=0)
                 shares = tuple((sizes / (sizes.sum() or 1.0)).tolist())
-                yield Ranked(candidate, problem, max(estimate.leftover, FLOOR), shares)
+                yield Ranked(candidate, problem, max(estimate.leftover, FLOOR), shares, estimate.chance)
             else:
                 if not by_bound(problem).hopeless:
                     yield Ranked(candidate, problem, 1e-3, (1.0,))

@@ -166,8 +166,10 @@ def _linear(fitted: Fitted, X: Array, Y: Array, W: Array, weight: Array, loss: L
     if not loss.smooth:
         if penalties != ("l2",):
             raise NotApplicable("a hinge loss with an L1 penalty has edges everywhere; no equation is left")
+        touching = max(margins.TOUCHING, 10 * float(settings.get("tol") or 0))
+        column = (scaling or 1.0) if free else None
         hinges = [
-            margins.hinge(X, Y[:, k], W[k], float(c[k]), weight, (scaling or 1.0) if free else None, scaling is not None)
+            margins.hinge(X, Y[:, k], W[k], float(c[k]), weight, column, scaling is not None, touching)
             for k in range(len(W))
         ]
         projected = [system for system in map(margins.projected, hinges) if system is not None]
