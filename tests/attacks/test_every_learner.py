@@ -224,6 +224,13 @@ def test_a_training_that_hardly_depends_on_its_penalty_does_not_tell_it(estimato
     assert steal(estimator.fit(X, y), X, y).verdict is Verdict.NONE_FOUND
 
 
+def test_weights_that_are_equal_by_symmetry_are_not_taken_for_the_bound():
+    X = np.array([[0.0, 0], [1, 1], [0, 1], [1, 0]])
+    y = np.array([0, 0, 1, 1])
+    finding = steal(SVC(C=100.0).fit(X, y), X, y)
+    assert finding.verdict is Verdict.NOT_APPLICABLE
+
+
 def test_a_margin_with_nothing_inside_gives_no_number():
     for seed in range(20, 26):
         X = np.random.default_rng(seed).normal(size=(2, 4))

@@ -94,7 +94,8 @@ def test_round_numbers_come_roundest_first_and_stay_inside():
     assert found[:3] == [0.1, 1.0, 10.0]
     assert all(0.05 <= one <= 20 for one in found)
     assert {0.5, 2.0, 0.25, 3.0} <= set(found)
-    assert round_numbers(0.3100, 0.3199, 40)[0] == 0.31
+    assert round_numbers(0.3100, 0.3149, 40)[0] == 0.31
+    assert 10**0.5 in round_numbers(3.0, 3.5, 40)
     assert round_numbers(0.0, 1.0, 5) == []
     assert sorted(set(RATIOS)) == sorted(RATIOS)
 

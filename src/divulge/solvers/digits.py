@@ -35,6 +35,7 @@ def round_numbers(low: float, high: float, most: int) -> list[float]:
     decades = range(int(np.floor(np.log10(low))) - 1, int(np.ceil(np.log10(high))) + 1)
     for mantissas in ((1,), (5, 2), (3,), (4, 6, 7, 8, 9), (2.5, 1.5, 7.5)):
         _keep(found, (float(f"{m}e{k}") for m in mantissas for k in decades), low, high)
+    _keep(found, (10.0 ** (k / 2) for k in range(-16, 17)), low, high)  # grids in half decades
     _keep(found, (2.0**k for k in range(-40, 41)), low, high)
     _keep(found, np.logspace(-4, 4, 10).tolist(), low, high)  # the grid of LogisticRegressionCV
     for digits in (2, 3, 4):

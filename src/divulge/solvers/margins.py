@@ -180,7 +180,7 @@ class Bound:
 def bound(K: Array, dual: Array, support: Array, labels: Array, intercept: Array, factor: Array, tol: float) -> Bound:
     """C of a classifier: K (n, s) of all points with the support vectors, labels (n,) class numbers of all points;
     `factor` (n,) multiplies C point by point."""
-    ties, violation, reached = 0, 0.0, False
+    violation, reached = 0.0, False
     parts = list(machines(dual, labels[support], intercept))
     shares = [np.abs(part.weights) / factor[support[part.members]] for part in parts]
     top = max(float(share.max(initial=0)) for share in shares)
@@ -198,7 +198,6 @@ def bound(K: Array, dual: Array, support: Array, labels: Array, intercept: Array
         share = np.abs(weights[rows]) / factor[rows]
         full = share >= top * (1 - TIE)
         free = (share > 0) & ~full
-        ties += int(full.sum())
         reached |= bool((margin[full] < 1 - 2 * tol).any())
         violation = max(
             violation,
@@ -206,7 +205,7 @@ def bound(K: Array, dual: Array, support: Array, labels: Array, intercept: Array
             float(np.maximum(margin[full] - 1, 0).max(initial=0)),
             float(np.maximum(1 - margin[share == 0], 0).max(initial=0)),
         )
-    return Bound(top, reached or ties > 1, violation)
+    return Bound(top, reached, violation)
 
 
 @dataclass(frozen=True)
@@ -239,4 +238,5 @@ def tube(K: Array, y: Array, dual: Array, support: Array, intercept: float, fact
             float(np.maximum(epsilon - outward[full], 0).max(initial=0)),
             float(np.maximum(others - epsilon, 0).max(initial=0)),
         )
-    return Tube(Bound(top, beyond or int(full.sum()) > 1, violation), epsilon, spread)
+    # Weights may be equal by symmetry alone; without any other weight there is nothing to compare with.
+    return Tube(Bound(top, beyond or (epsilon is None and int(full.sum()) > 1), violation), epsilon, spread)

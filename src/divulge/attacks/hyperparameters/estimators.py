@@ -92,7 +92,7 @@ def by_equations(problem: Problem, confidence: float) -> Answer:
             Verdict.NOT_APPLICABLE,
             f"the residuals of this data do not add up to nothing, as the intercept of the {problem.title} model makes "
             "them where it was fitted; the model was trained on other data, or its parameters were rounded",
-            hopeless=True,
+            hopeless=problem.decimals is None,
         )
     _refuse_different_penalties(problem, estimate, confidence)
     scores = {WITNESS: Score(estimate.leftover, estimate.luck, UNRELATED, better="lower")}
@@ -136,7 +136,7 @@ def by_equations(problem: Problem, confidence: float) -> Answer:
         values,
         intervals,
         scores=scores,
-        hopeless=problem.direct,
+        hopeless=problem.direct and problem.decimals is None,
     )
 
 
