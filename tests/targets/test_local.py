@@ -469,11 +469,11 @@ def test_kernels_that_cannot_be_written_down_are_refused() -> None:
 def test_unfitted_and_unsupported_learners_are_refused() -> None:
     for estimator in (Ridge(), KernelRidge(), LassoCV()):
         with refused("call fit first"):
-            Fitted(estimator)  # type: ignore[arg-type]
+            Fitted(estimator)  # type: ignore[arg-type]  # read by Fitted
         with refused("call fit first"):
             Hyperparameters.of(estimator)
     with refused("Ridge, RidgeCV, .*Lasso, .*KernelRidge, .*got MultiTaskLasso"):
-        Fitted(MultiTaskLasso())  # type: ignore[arg-type]
+        Fitted(MultiTaskLasso())  # type: ignore[arg-type]  # the mistake is the test
 
 
 @pytest.mark.parametrize(

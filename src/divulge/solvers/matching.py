@@ -60,7 +60,9 @@ class _Trials:
         return self.most - len(self.done)
 
     def distance(self, values: Values) -> float:
-        found = self(values)
+        return self._distance(self(values))
+
+    def _distance(self, found: Array) -> float:
         return float(np.linalg.norm(found - self.observed)) / self.size if np.isfinite(found).all() else np.inf
 
     def __call__(self, values: Values) -> Array:
@@ -71,11 +73,9 @@ class _Trials:
                 found = np.full(self.observed.shape, np.inf)
             self.done[key] = found
             self.seen(len(self.done))
-        found = self.done[key]
-        distance = float(np.linalg.norm(found - self.observed)) / self.size if np.isfinite(found).all() else np.inf
-        if distance < self.best[0]:
-            self.best = distance, dict(values)
-        return found
+            if self._distance(found) < self.best[0]:
+                self.best = self._distance(found), dict(values)
+        return self.done[key]
 
 
 def match(
@@ -94,7 +94,7 @@ def match(
     values that round to the same. `extra` are more values worth a try, like the round ones.
     """
     trials = _Trials(train, observed, most, seen)
-    known = {name: (low, high) for name, (low, high) in around.items()}
+    known = dict(around)
     tolerance = trials.same if cut is None else float(np.linalg.norm(cut)) / trials.size
     for values in _round_values(known, min(SNAPPED, most * 2 // 3), extra):
         trials(values)
@@ -106,7 +106,7 @@ def match(
         _descend(trials, known, tolerance, trials.best[1])
         if trials.best[0] > max(tolerance, ROUGH):
             _scatter(trials, known, tolerance)
-        _snap(trials, tolerance)
+        _snap(trials)
     distance, values = trials.best
     widths = _widths(trials, values, cut)
     exact = distance <= trials.same
@@ -198,7 +198,7 @@ def _scatter(trials: _Trials, known: Mapping[str, tuple[float, float]], toleranc
         _descend(trials, known, tolerance, values)
 
 
-def _snap(trials: _Trials, tolerance: float) -> None:
+def _snap(trials: _Trials) -> None:
     """Round numbers next to the nearest training."""
     distance, values = trials.best
     if not np.isfinite(distance):

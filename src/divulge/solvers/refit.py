@@ -118,7 +118,9 @@ class Trainer:
             except ValueError:  # values that the learner refuses, or from which its solver leaves the numbers
                 return np.full(1, np.nan)
             fits = getattr(estimator, "estimators_", [estimator])
-        return np.concatenate([_row(fit, len(self.X)) for fit in _by_part(fits)])
+        rows = [_parts(fit) for fit in fits]
+        coef, intercept, dual, support = (_joined(part) for part in zip(*rows, strict=True))
+        return row(coef, intercept, dual, support, len(self.X))
 
     def _ours(self, values: Mapping[str, float]) -> Array:
         kernel = {"gamma": 1 / self.X.shape[1], **self.kernel, **values}
@@ -143,28 +145,21 @@ def _few_threads(X: Array) -> AbstractContextManager[Any]:
     return limit
 
 
-def _by_part(fits: list[Any]) -> list[Any]:
-    """Estimators one after the other, or one made of the rows that a one-vs-rest wrapper's have."""
-    if len(fits) == 1:
-        return fits
-
-    class Stacked:
-        coef_ = np.concatenate([fit.coef_ for fit in fits])
-        intercept_ = np.concatenate([np.atleast_1d(fit.intercept_) for fit in fits])
-        fit_intercept = fits[0].fit_intercept
-
-    return [Stacked]
-
-
-def _row(estimator: Any, n: int) -> Array:
+def _parts(estimator: Any) -> tuple[Array | None, ...]:
+    """Coefficients, intercepts, dual coefficients and the points those belong to; a network's layers in one."""
     if hasattr(estimator, "coefs_"):
         parts = [part for W, b in zip(estimator.coefs_, estimator.intercepts_, strict=True) for part in (W.T, b)]
-        return np.concatenate([np.ravel(part) for part in parts])
-    intercept = getattr(estimator, "intercept_", None) if getattr(estimator, "fit_intercept", True) else None
+        return np.concatenate([np.ravel(part) for part in parts]), None, None, None
     dual = getattr(estimator, "dual_coef_", None)
-    support = getattr(estimator, "support_", None)
     coef = getattr(estimator, "coef_", None) if dual is None else None
-    return row(coef, intercept, dual, support, n)
+    intercept = getattr(estimator, "intercept_", None) if getattr(estimator, "fit_intercept", True) else None
+    return coef, intercept, dual, getattr(estimator, "support_", None)
+
+
+def _joined(parts: tuple[Array | None, ...]) -> Array | None:
+    """What a one-vs-rest wrapper's estimators learned, one after the other."""
+    found = [np.atleast_1d(part) for part in parts if part is not None]
+    return np.concatenate(found) if found else None
 
 
 def row(coef: Array | None, intercept: Array | None, dual: Array | None, support: Array | None, n: int) -> Array:
@@ -195,8 +190,6 @@ def _tight(learner: str, settings: Mapping[str, Any], X: Array) -> dict[str, Any
         return {"tol": 1e-10}
     if learner == "poisson":
         return {"tol": 1e-13, "max_iter": 10_000, "solver": "newton-cholesky" if small else "lbfgs"}
-    if learner == "huber":
-        return {"tol": 1e-12, "max_iter": 10_000}
     return {}
 
 

@@ -16,7 +16,7 @@ INDEFINITE = 1e-10
 "An eigenvalue that is negative by more than this share of their sum is no rounding error."
 
 
-class _KernelMachine(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class _KernelMachine(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """One binary problem, or one against the rest for each of more than two classes."""
 
     alpha: float

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 
 import numpy as np
 
-from divulge.attacks.hyperparameters.posing import ROUNDING, Problem, counted
+from divulge.attacks.hyperparameters.problem import ROUNDING, Answer, Intervals, Problem, counted
 from divulge.contract import Array, Score, Verdict
-from divulge.errors import BadInput, NotApplicable
-from divulge.solvers import margins, matching, stationarity, widths
+from divulge.errors import NotApplicable
+from divulge.solvers import margins, matching, stationarity
 from divulge.solvers.matching import Match
 from divulge.solvers.stationarity import Estimate
 
@@ -24,53 +23,10 @@ NEGLIGIBLE = 1e-3  # of the gradient at w = 0: a remainder this small is a fit w
 REPLAYED = 1e-8  # relative distance at which a training is the same but for a last few digits of its hyperparameter
 ON_PATH = 1e-6  # relative distance from the path of minima at which a solver has arrived
 VAGUE = 0.5  # half an interval, relative to its value: a training so indifferent to its penalty does not tell it
-SHARP = 1e-9  # relative width of an interval that needs no second opinion
 WIDEST = 1e4  # an interval whose ends differ by more says nothing of where to look
 DIGITS = 6.0  # decimal digits in which parameters must agree before they confirm anything
 UNRELATED = "a gradient in a random direction, in the median"
 WITNESS = "gradient left unexplained"
-
-Intervals = dict[str, tuple[float, float]]
-
-
-@dataclass(frozen=True, eq=False)
-class Answer:
-    """What one estimator says."""
-
-    estimator: str
-    verdict: Verdict
-    why: str
-    "Why it is believed, or not: the rest of a sentence about the model."
-    values: dict[str, float] = field(default_factory=dict)
-    intervals: Intervals = field(default_factory=dict)
-    power: str = ""
-    scores: Mapping[str, Score] = field(default_factory=dict)
-    exact: bool = False
-    "Whether training again gave the same parameters."
-    hopeless: bool = False
-    "Whether it is certain that no training on this data gave these parameters."
-
-    @property
-    def width(self) -> float:
-        """Half the interval of the least certain value, relative to it."""
-        widths = [(high - low) / 2 / (abs(self.values[name]) or 1) for name, (low, high) in self.intervals.items()]
-        return max(widths, default=np.inf)
-
-    def settled(self, name: str) -> bool:
-        """Whether one value is as good as known."""
-        low, high = self.intervals.get(name, (-np.inf, np.inf))
-        return (high - low) / 2 <= SHARP * abs(self.values.get(name, 0))
-
-    @property
-    def line(self) -> str:
-        """The answer in one line of a list."""
-        if not self.values:
-            return f"{self.estimator}: {self.why}"
-        ends = ", ".join(
-            f"{name} = {value:.6g} ({self.intervals[name][0]:.6g} to {self.intervals[name][1]:.6g})"
-            for name, value in self.values.items()
-        )
-        return f"{self.estimator}: {ends}; {self.why}"
 
 
 def by_equations(problem: Problem, confidence: float) -> Answer:
@@ -96,7 +52,7 @@ def by_equations(problem: Problem, confidence: float) -> Answer:
         )
     _refuse_different_penalties(problem, estimate, confidence)
     scores = {WITNESS: Score(estimate.leftover, estimate.luck, UNRELATED, better="lower")}
-    allowed = _allowed(problem, estimate)
+    allowed = _allowed(problem)
     low, high = intervals[problem.unit]
     inside = not problem.stopped or problem.decimals is not None or estimate.leftover <= TINY
     inside = inside or estimate.largest <= BEYOND * problem.stopped
@@ -140,7 +96,7 @@ def by_equations(problem: Problem, confidence: float) -> Answer:
     )
 
 
-def _allowed(problem: Problem, estimate: Estimate) -> float:
+def _allowed(problem: Problem) -> float:
     """The share of the gradient that may be left unexplained on the data the model was fitted on."""
     system = problem.system
     size = float(np.linalg.norm(system.b)) or 1.0
@@ -150,9 +106,7 @@ def _allowed(problem: Problem, estimate: Estimate) -> float:
         return min(STATIONARY, rounding / size + cut)
     if problem.decimals is not None:
         return min(STATIONARY, CONVERGED + cut)
-    if problem.centred:
-        return STATIONARY
-    if problem.stopped:
+    if problem.centred or problem.stopped:
         return STATIONARY
     squared = problem.fitted.learner in ("ridge", "ridge_classifier", "lasso", "elastic_net", "kernel_ridge")
     return UNCONFIRMED if squared else CONVERGED
@@ -191,87 +145,6 @@ def _by_range(problem: Problem, name: str) -> Answer:
         values={problem.unit: float(np.sqrt(low * high)) if 0 < low <= high < np.inf else low},
         intervals={problem.unit: (low, high)},
     )
-
-
-def by_bound(problem: Problem) -> Answer:
-    """C of a support vector machine is the largest dual weight, if some point reached it; ε the residual of the others."""
-    fitted, trainer = problem.fitted, problem.trainer
-    kernel, support = fitted.kernel, fitted.more["support"].astype(int)
-    assert fitted.dual_coef is not None
-    assert fitted.intercept is not None
-    dual, intercept = fitted.dual_coef, fitted.intercept
-    X, y = np.asarray(trainer.X, float), trainer.y
-    tol = float(fitted.settings.get("tol", 1e-3))
-    labels = np.unique(y, return_inverse=True)[1]
-    values: dict[str, float] = {}
-    intervals: Intervals = {}
-    gamma = None if kernel is None else kernel.gamma
-    if kernel is None or kernel.name not in stationarity.KERNELS:
-        raise BadInput(f"expected a kernel out of {', '.join(stationarity.KERNELS)}; pass kernel=Kernel(name)")
-    if gamma is None and kernel.name in stationarity.WIDTHS:
-        width = _machine_width(problem, X[support], y[support], labels[support], problem.weight[support])
-        if width is None:
-            why = "no support vector is between the bounds, so the width of the kernel does not show"
-            return Answer("bound", Verdict.NOT_APPLICABLE, why)
-        gamma, half = width.gamma, max(width.half_width, tol * width.gamma)
-        values["gamma"], intervals["gamma"] = gamma, (max(gamma - half, gamma / 2), gamma + half)
-    gamma = 1 / X.shape[1] if gamma is None else gamma
-    K = stationarity.gram(kernel.name, X, gamma, kernel.degree, kernel.coef0, X[support])
-    epsilon = None
-    if fitted.learner == "svr":
-        tube = margins.tube(K, np.asarray(y, float), dual.reshape(-1), support, float(intercept[0]), problem.weight, tol)
-        found, epsilon = tube.bound, tube.epsilon
-        if epsilon is not None:
-            slack = max(tol, tube.spread)
-            values["epsilon"], intervals["epsilon"] = epsilon, (max(epsilon - slack, 0.0), epsilon + slack)
-    else:
-        found = margins.bound(K, dual, support, labels, intercept, problem.weight, tol)
-    if found.violation > max(20 * tol, 0.02) and problem.decimals is None:
-        return Answer(
-            "bound",
-            Verdict.NOT_APPLICABLE,
-            f"the margins of this data miss what the dual weights demand by {found.violation:.2g}, where the solver's "
-            f"tolerance is {tol:g}; the model was trained on other data, or its solver stopped early",
-            hopeless=True,
-        )
-    if not found.reached:
-        return Answer(
-            "bound",
-            Verdict.NOT_APPLICABLE,
-            f"no support vector of the {problem.title} model is at the bound of its weight: "
-            f"any C from {found.value:.6g} on gives the same model",
-            values,
-            intervals,
-        )
-    ulp = 4 * np.finfo(float).eps * found.value
-    rounding = ulp if problem.decimals is None else 0.5 * 10.0**-problem.decimals + ulp
-    values = {"C": found.value, **values}
-    intervals = {"C": (found.value - rounding, found.value + rounding), **intervals}
-    why = f"{counted(len(support), 'support vector')}, some at the bound of their weight"
-    return Answer("bound", Verdict.LEAK, why, values, intervals)
-
-
-def _machine_width(problem: Problem, X: Array, y: Array, labels: Array, factor: Array) -> widths.Width | None:
-    """Support vectors between the bounds lie on the margin, but only with the right width of the kernel."""
-    fitted = problem.fitted
-    assert fitted.dual_coef is not None
-    assert fitted.intercept is not None
-    assert fitted.kernel is not None
-    top = float((np.abs(fitted.dual_coef) / factor).max())
-    equations = []
-    if fitted.learner == "svr":
-        dual = fitted.dual_coef.reshape(-1)
-        free = np.flatnonzero(np.abs(dual) / factor < top * (1 - margins.TIE))
-        targets = np.asarray(y, float)[free] - float(fitted.intercept[0])
-        equations = [widths.Equations(free, np.arange(len(dual)), dual, targets, np.sign(dual[free])[:, None])]
-    else:
-        for part in margins.machines(fitted.dual_coef, labels, fitted.intercept):
-            share = np.abs(part.weights) / factor[part.members]
-            between = (share > 0) & (share < top * (1 - margins.TIE))
-            targets = np.sign(part.weights[between]) - part.intercept
-            nothing = np.zeros((int(between.sum()), 0))
-            equations.append(widths.Equations(part.members[between], part.members, part.weights, targets, nothing))
-    return widths.find(stationarity.distances(fitted.kernel.name, X), equations)
 
 
 def by_training(problem: Problem, first: Answer, *, tight: bool, most: int, seen: Callable[[int], None]) -> Answer:

@@ -10,8 +10,10 @@ import numpy as np
 from pydantic import Field
 from scipy.optimize import brentq
 
-from divulge.attacks.hyperparameters.estimators import by_bound
-from divulge.attacks.hyperparameters.posing import Problem, pose
+from divulge.attacks.hyperparameters.machines import by_bound
+from divulge.attacks.hyperparameters.posing import pose
+from divulge.attacks.hyperparameters.problem import Problem
+from divulge.attacks.hyperparameters.stealing import HyperparameterStealing
 from divulge.contract import (
     Array,
     Attack,
@@ -94,12 +96,8 @@ class AlgorithmIdentification(Attack[tuple[Parameters, TrainingData], Fitted]):
 
     name: ClassVar[str] = "algorithm"
     title: ClassVar[str] = "Which algorithm"
-    paper: ClassVar[str] = "Wang and Gong 2018, Stealing Hyperparameters in Machine Learning, arXiv:1802.05351"
-    taxonomy: ClassVar[tuple[TaxonomyId, ...]] = (
-        TaxonomyId("NIST AI 100-2", "E2025", "NISTAML.031"),
-        TaxonomyId("MITRE ATLAS", "5", "AML.T0024.002"),
-        TaxonomyId("OWASP ML Top 10", "2023", "ML05"),
-    )
+    paper: ClassVar[str] = HyperparameterStealing.paper
+    taxonomy: ClassVar[tuple[TaxonomyId, ...]] = HyperparameterStealing.taxonomy
     remedy: ClassVar[tuple[str, ...]] = (
         "Count the learner as public once the parameters and the training data are.",
         "Release the parameters without the training data, or the predictions without the parameters.",

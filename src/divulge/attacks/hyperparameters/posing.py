@@ -2,123 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from divulge.attacks.hyperparameters.machines import pose_machine
+from divulge.attacks.hyperparameters.networks import pose_network
+from divulge.attacks.hyperparameters.problem import AVERAGED, CLASSIFIERS, UNITS, Problem, counted, named_kernel
 from divulge.contract import Array, Fitted, TrainingData
 from divulge.errors import BadInput, NotApplicable
-from divulge.solvers import backprop, digits, margins, stationarity, widths
+from divulge.solvers import digits, margins, stationarity, widths
 from divulge.solvers.losses import LOSSES, Loss, huber
-from divulge.solvers.margins import Hinge
 from divulge.solvers.refit import Trainer, row
-from divulge.solvers.stationarity import Estimate, System
+from divulge.solvers.stationarity import System
 
-CLASSIFIERS = (
-    "ridge_classifier", "logistic", "linear_svc", "svc", "sgd_classifier", "mlp_classifier", "kernel_logistic", "kernel_svm",
-)  # fmt: skip
 LEARNERS = (
     "ridge", "lasso", "elastic_net", "kernel_ridge", "poisson", "huber", "svr", "sgd_regressor", "mlp_regressor", "network",
     *CLASSIFIERS,
 )  # fmt: skip
 KERNELISED = ("kernel_ridge", "kernel_logistic", "kernel_svm")
-AVERAGED = ("lasso", "elastic_net", "poisson", "sgd_classifier", "sgd_regressor", "network")
-"Learners that divide the loss by the total weight."
-UNITS = {"logistic": "C", "linear_svc": "C", "svc": "C", "svr": "C", "network": "weight_decay"}
-"How a learner states its penalty, where it is not alpha."
 DIRECT = ("cholesky", "svd")  # solvers of ridge that solve outright
 SGD_LOSSES = {
     "hinge": "hinge", "log_loss": "logistic", "squared_hinge": "squared_hinge", "modified_huber": "modified_huber",
     "squared_error": "squared",
 }  # fmt: skip
-ROUNDING = 100.0  # times machine precision: what is left of an equation that was solved outright
 UNSETTLED = 1e-4  # of an equation's terms: what L-BFGS leaves of the one for Huber's scale
 SURE = 3.0  # standard deviations of what cut-off digits add
-
-
-@dataclass(frozen=True, eq=False)
-class Problem:
-    """A learner's objective at its learned parameters."""
-
-    fitted: Fitted
-    unit: str
-    "Its own name for the size of the penalty: alpha, C or weight_decay."
-    penalties: tuple[str, ...]
-    systems: list[System]
-    "One an output; they should share their penalties. None for support vector machines."
-    trainer: Trainer
-    observed: Array
-    "The learned parameters in one row, as the trainer would return them."
-    weight: Array
-    "Sample weights times class weights."
-    total: float = 1.0
-    "What the loss is divided by."
-    start_size: float = 0.0
-    "Size of the loss gradient at w = 0, on the same scale."
-    direct: bool = False
-    "Whether the solver leaves nothing but rounding errors."
-    centred: bool = False
-    "Whether the intercept was worked out at the end, so that it balances however early the solver stopped."
-    stopped: float = 0.0
-    "The largest entry of the gradient with which the solver was content; 0 where that is not known."
-    hinges: list[Hinge] = field(default_factory=list)
-    aside: dict[str, tuple[float, float]] = field(default_factory=dict)
-    "Other hyperparameters, found on the way: value and half its interval."
-    decimals: int | None = None
-    "After how many digits the parameters were cut off."
-
-    @cached_property
-    def system(self) -> System:
-        return stationarity.stacked(self.systems)
-
-    @property
-    def title(self) -> str:
-        return self.fitted.learner.replace("_", " ")
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Every hyperparameter asked for."""
-        ratio = ("l1_ratio",) if len(self.penalties) == 2 else ()
-        return (self.unit, *ratio, *self.aside)
-
-    @property
-    def intercepts(self) -> int:
-        """Parameters that follow from the others, and confirm nothing."""
-        return 0 if self.fitted.intercept is None else self.fitted.intercept.size
-
-    @property
-    def unbalanced(self) -> bool:
-        """Whether an intercept was worked out, but on other data than this."""
-        if not self.centred:
-            return False
-        rounding = ROUNDING * self.system.epsilon * float(self.system.magnitude.max()) + self.system.noise
-        return bool((np.abs(self.system.check) > rounding).any())
-
-    @property
-    def cut(self) -> Array | None:
-        """Half a unit of the last digit that was kept, for every parameter."""
-        return None if self.decimals is None else np.full(len(self.observed), 0.5 * 10.0**-self.decimals)
-
-    def in_own_units(self, estimate: Estimate) -> tuple[dict[str, float], dict[str, tuple[float, float]]]:
-        """Values and intervals as the estimator's own constructor would take them."""
-        parts = estimate.values / self.total
-        covariance = estimate.covariance / self.total**2
-        size = float(parts.sum()) or np.finfo(float).tiny
-        spread = float(np.sqrt(covariance.sum())) if len(parts) > 1 else float(np.sqrt(covariance[0, 0]))
-        values, intervals = {self.unit: size}, {self.unit: (size - spread, size + spread)}
-        if self.unit == "C":
-            low, high = intervals["C"]
-            values, intervals = {"C": 1 / size}, {"C": (1 / high if high > 0 else np.inf, 1 / low if low > 0 else np.inf)}
-        if len(parts) == 2:
-            slope = np.array([parts[1], -parts[0]]) / size**2
-            ratio, half = float(parts[0]) / size, float(np.sqrt(slope @ covariance @ slope))
-            low, high = np.clip([ratio - half, ratio + half], 0, 1).tolist()
-            values["l1_ratio"], intervals["l1_ratio"] = float(np.clip(ratio, 0, 1)), (low, high)
-        for name, (value, half) in self.aside.items():
-            values[name], intervals[name] = value, (value - half, value + half)
-        return values, intervals
 
 
 def pose(fitted: Fitted, data: TrainingData) -> Problem:
@@ -141,9 +51,9 @@ def pose(fitted: Fitted, data: TrainingData) -> Problem:
         if data.sample_weight is not None and not data.sample_weight.all():
             used = data.sample_weight > 0  # libsvm numbers its support vectors without the points that weigh nothing
             return pose(fitted, TrainingData(data.X[used], data.y[used], data.sample_weight[used]))
-        return _machine(fitted, X, weight, trainer)
+        return pose_machine(fitted, X, weight, trainer)
     if fitted.layers or learner in ("mlp_classifier", "mlp_regressor", "network"):
-        return _network(fitted, X, data.y, weight, trainer)
+        return pose_network(fitted, X, data.y, weight, trainer)
     loss, Y = _targets(fitted, data.y)
     parameters = _parameters(fitted, X, Y)
     if learner in KERNELISED:
@@ -161,7 +71,7 @@ def _linear(fitted: Fitted, X: Array, Y: Array, W: Array, weight: Array, loss: L
     common: dict[str, Any] = {
         "fitted": fitted, "unit": UNITS.get(learner, "alpha"), "penalties": penalties, "trainer": trainer,
         "weight": weight, "total": total,
-        "observed": row(fitted.coef, fitted.intercept, None, None, len(X)), "decimals": _decimals(fitted),
+        "observed": row(fitted.coef, fitted.intercept, None, None, len(X)), "decimals": digits.rounded_to(np.asarray(fitted.coef)),
     }  # fmt: skip
     if not loss.smooth:
         if penalties != ("l2",):
@@ -188,8 +98,7 @@ def _linear(fitted: Fitted, X: Array, Y: Array, W: Array, weight: Array, loss: L
     if learner == "huber":
         # What L-BFGS leaves of the scale moves every residual a little, and with them the gradient.
         systems = [replace(system, A=2 * system.A, noise=UNSETTLED * float(np.linalg.norm(system.b))) for system in systems]
-    whole = stationarity.stacked(systems)
-    _refuse_vanishing(whole, len(penalties))
+    _refuse_vanishing(stationarity.stacked(systems), len(penalties))
     systems = [stationarity.stacked(systems)] if loss.joint else systems
     systems = _precise(systems, fitted.coef)
     if common["decimals"] is not None:
@@ -242,7 +151,7 @@ def _kernel(fitted: Fitted, X: Array, Y: Array, dual: Array, weight: Array, loss
         "fitted": fitted, "unit": "alpha", "penalties": penalties, "trainer": trainer, "weight": weight,
         "observed": observed, "decimals": digits.rounded_to(observed),
     }  # fmt: skip
-    kernel = _named_kernel(fitted)
+    kernel = named_kernel(fitted)
     aside: dict[str, tuple[float, float]] = {}
     gamma = kernel.gamma
     if gamma is None:
@@ -261,7 +170,7 @@ def _kernel(fitted: Fitted, X: Array, Y: Array, dual: Array, weight: Array, loss
 
 def _width(fitted: Fitted, X: Array, Y: Array, dual: Array, weight: Array) -> tuple[float, dict[str, tuple[float, float]]]:
     """The width with which (K + α / weight) c = y can hold for some α."""
-    kernel = _named_kernel(fitted)
+    kernel = named_kernel(fitted)
     if kernel.name not in stationarity.WIDTHS:
         return 1 / X.shape[1], {}
     if fitted.learner != "kernel_ridge":
@@ -274,122 +183,6 @@ def _width(fitted: Fitted, X: Array, Y: Array, dual: Array, weight: Array) -> tu
     if found is None:
         raise NotApplicable("the width of the kernel is not known, and nothing in the parameters depends on it")
     return found.gamma, {"gamma": (found.gamma, found.half_width)}
-
-
-def _network(fitted: Fitted, X: Array, y: Array, weight: Array, trainer: Trainer) -> Problem:
-    layers, settings = fitted.layers, fitted.settings
-    if not layers:
-        raise BadInput(f"expected the layers of the {fitted.learner} model, got none; pass layers=((W, b), ...)")
-    if layers[0][0].shape[1] != X.shape[1]:
-        raise BadInput(
-            f"expected data with {layers[0][0].shape[1]} features, as the first layer takes, got {X.shape[1]}; "
-            "pass the data the model was fitted on"
-        )
-    activation = str(settings.get("activation", "relu"))
-    outputs = len(layers[-1][1])
-    # A ReLU network's minima lie on kinks, where its inner layers have no gradient; the last layer always has one.
-    options = [
-        _network_system(fitted, X, weight, activation, loss, Y, inner)
-        for loss, Y in _network_losses(fitted, y, outputs)
-        for inner in (True, False)
-    ]
-    system, start = min(options, key=lambda one: stationarity.solve(one[0]).leftover)
-    epsilon = max(float(np.finfo(W.dtype).eps) for W, _ in layers)
-    observed = np.concatenate([np.ravel(part) for layer in layers for part in layer]).astype(float)
-    tol = settings.get("tol", 0.0) if settings.get("solver") == "lbfgs" else 0.0
-    return Problem(
-        fitted=fitted,
-        unit=UNITS.get(fitted.learner, "alpha"),
-        penalties=("l2",),
-        systems=[replace(system, epsilon=epsilon)],
-        trainer=trainer,
-        observed=observed,
-        weight=weight,
-        total=float(weight.sum()) if fitted.learner in AVERAGED else 1.0,
-        start_size=start,
-        stopped=float(tol * weight.sum()),
-        decimals=digits.rounded_to(observed),
-    )
-
-
-def _network_losses(fitted: Fitted, y: Array, outputs: int) -> list[tuple[Loss, Array]]:
-    """The losses that fit the outputs and the targets; which one it was, the equations tell."""
-    if fitted.learner == "mlp_regressor":
-        if fitted.settings.get("loss", "squared_error") != "squared_error":
-            raise NotApplicable(
-                f"a network trained with the loss {fitted.settings['loss']!r} is not attacked; squared_error is"
-            )
-        return [(LOSSES["squared"], _columns(y, outputs))]
-    classes = np.unique(y)
-    if outputs > 1 and y.ndim == 1 and len(classes) == outputs:
-        return [(LOSSES["softmax"], (y[:, None] == classes).astype(float))]
-    if outputs == 1 and len(classes) == 2:
-        binary = (LOSSES["logistic"], np.where(y.reshape(-1, 1) == classes[1], 1.0, -1.0))
-        if fitted.learner == "mlp_classifier" or y.dtype.kind == "U":
-            return [binary]
-        return [binary, (LOSSES["mean_squared"], _columns(y, 1))]
-    if fitted.learner == "mlp_classifier" or y.dtype.kind == "U":
-        raise BadInput(
-            f"expected labels of {max(2, outputs)} classes, as the network has outputs, got {len(classes)}; "
-            "pass the y it was fitted on"
-        )
-    return [(LOSSES["mean_squared"], _columns(y, outputs))]
-
-
-def _network_system(
-    fitted: Fitted, X: Array, weight: Array, activation: str, loss: Loss, Y: Array, inner: bool
-) -> tuple[System, float]:
-    found = backprop.gradient(fitted.layers, X, lambda f: weight[:, None] * loss.slope(f, Y), activation)
-    biased = fitted.learner == "network"  # torch decays biases too, scikit-learn leaves them free
-    values, sizes, parameters, free = [], [], [], []
-    first = 0 if inner else len(found) - 1
-    for (dW, db, size_W, size_b), (W, b) in list(zip(found, fitted.layers, strict=True))[first:]:
-        values.append(dW.ravel())
-        sizes.append(size_W.ravel())
-        parameters.append(W.ravel())
-        if biased:
-            values.append(db)
-            sizes.append(size_b)
-            parameters.append(b)
-        else:
-            free.append(db)
-    start = backprop.gradient(
-        [(np.zeros_like(W), np.zeros_like(b)) for W, b in fitted.layers],
-        X, lambda f: weight[:, None] * loss.slope(f, Y), activation,
-    )[-1][1]  # fmt: skip
-    check = np.concatenate(free) if free else np.zeros(0)
-    A = np.concatenate(parameters).astype(float)[:, None]
-    return System(A, np.concatenate(values), np.concatenate(sizes), check), float(np.linalg.norm(start))
-
-
-def _machine(fitted: Fitted, X: Array, weight: Array, trainer: Trainer) -> Problem:
-    """A support vector machine speaks through its dual weights; there is nothing to add up."""
-    if fitted.dual_coef is None or "support" not in fitted.more or fitted.intercept is None:
-        raise BadInput(
-            f"expected dual_coef, intercept and more['support'] of the {fitted.learner} model, got fewer; "
-            "pass what scikit-learn keeps"
-        )
-    support = fitted.more["support"].astype(int)
-    if len(support) == 0:
-        raise NotApplicable("the model has no support vectors, so nothing of its penalty shows")
-    if support.max() >= len(X) or support.min() < 0:
-        raise BadInput(
-            f"expected at least {support.max() + 1} training points, as the support vectors number them, got {len(X)}; "
-            "pass the data the model was fitted on, in its order"
-        )
-    vectors = fitted.more.get("support_vectors")
-    if vectors is not None and vectors.shape[1] != X.shape[1]:
-        raise BadInput(
-            f"expected data with {vectors.shape[1]} features, as the support vectors have, got {X.shape[1]}; "
-            "pass the data the model was fitted on"
-        )
-    if vectors is not None and not np.allclose(vectors, X[support], rtol=1e-6, atol=1e-9):
-        raise NotApplicable(
-            "the support vectors are not the points of this data that the model says they are; "
-            "the model was trained on other data, or on this in another order"
-        )
-    observed = row(None, fitted.intercept, fitted.dual_coef, support, len(X))
-    return Problem(fitted, "C", ("l2",), [], trainer, observed, weight, decimals=digits.rounded_to(fitted.dual_coef))
 
 
 def _huber(fitted: Fitted, residual: Array, weight: Array) -> tuple[Loss, dict[str, tuple[float, float]]]:
@@ -420,11 +213,6 @@ def _noise(X: Array, weight: Array, loss: Loss, Y: Array, W: Array, c: Array, k:
     curvature = wide.T @ (turn[:, None] * wide)
     outputs = len(W) if loss.joint else 1
     return float(SURE * np.sqrt(outputs) * 10.0**-decimals / np.sqrt(12) * np.linalg.norm(curvature))
-
-
-def _decimals(fitted: Fitted) -> int | None:
-    assert fitted.coef is not None  # checked by `_parameters`
-    return digits.rounded_to(fitted.coef)
 
 
 def _targets(fitted: Fitted, y: Array) -> tuple[Loss, Array]:
@@ -525,16 +313,6 @@ def _intercepts(fitted: Fitted, W: Array) -> Array:
     return np.broadcast_to(intercepts, (len(W),))
 
 
-def _columns(y: Array, outputs: int) -> Array:
-    targets = np.asarray(y, float).reshape(len(y), -1)
-    if targets.shape[1] != outputs:
-        raise BadInput(
-            f"expected targets with {outputs} columns, one for each output of the model, got {targets.shape[1]}; "
-            "pass the y it was fitted on"
-        )
-    return targets
-
-
 def _parameters(fitted: Fitted, X: Array, Y: Array) -> Array:
     """Coefficients (outputs, d), or dual ones (outputs, n), that fit the data at hand."""
     if fitted.learner in KERNELISED:
@@ -563,15 +341,3 @@ def _parameters(fitted: Fitted, X: Array, Y: Array) -> Array:
             f"{counted(unknowns, 'unknown')}: any penalty above some size gives the same model"
         )
     return np.asarray(parameters, float)
-
-
-def _named_kernel(fitted: Fitted) -> Any:
-    kernel = fitted.kernel
-    if kernel is None or kernel.name not in stationarity.KERNELS:
-        got = "none" if kernel is None else repr(kernel.name)
-        raise BadInput(f"expected a kernel out of {', '.join(stationarity.KERNELS)}, got {got}; pass kernel=Kernel(name)")
-    return kernel
-
-
-def counted(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"

@@ -9,8 +9,9 @@ import numpy as np
 from pydantic import Field, NonNegativeInt
 from threadpoolctl import threadpool_limits
 
-from divulge.attacks.hyperparameters.estimators import Answer, by_training
-from divulge.attacks.hyperparameters.posing import CLASSIFIERS, Problem, pose
+from divulge.attacks.hyperparameters.estimators import by_training
+from divulge.attacks.hyperparameters.posing import pose
+from divulge.attacks.hyperparameters.problem import CLASSIFIERS, Answer, Problem
 from divulge.attacks.hyperparameters.stealing import HyperparameterStealing, answers_to, choose, error
 from divulge.contract import (
     Array,

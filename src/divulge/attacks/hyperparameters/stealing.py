@@ -8,8 +8,10 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from pydantic import Field, NonNegativeInt
 
-from divulge.attacks.hyperparameters.estimators import Answer, by_bound, by_equations, by_training
-from divulge.attacks.hyperparameters.posing import Problem, pose
+from divulge.attacks.hyperparameters.estimators import by_equations, by_training
+from divulge.attacks.hyperparameters.machines import by_bound
+from divulge.attacks.hyperparameters.posing import pose
+from divulge.attacks.hyperparameters.problem import Answer, Problem
 from divulge.contract import (
     Attack,
     Context,
