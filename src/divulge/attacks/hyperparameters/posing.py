@@ -71,7 +71,8 @@ def _linear(fitted: Fitted, X: Array, Y: Array, W: Array, weight: Array, loss: L
     common: dict[str, Any] = {
         "fitted": fitted, "unit": UNITS.get(learner, "alpha"), "penalties": penalties, "trainer": trainer,
         "weight": weight, "total": total,
-        "observed": row(fitted.coef, fitted.intercept, None, None, len(X)), "decimals": digits.rounded_to(np.asarray(fitted.coef)),
+        "observed": row(fitted.coef, fitted.intercept, None, None, len(X)),
+        "decimals": digits.rounded_to(np.asarray(fitted.coef)),
     }  # fmt: skip
     if not loss.smooth:
         if penalties != ("l2",):
