@@ -20,6 +20,7 @@ from divulge.contract import (
     Hyperparameters,
     ImagePairs,
     Membership,
+    Parameters,
     Pipeline,
     Poison,
     Predictions,
@@ -85,6 +86,31 @@ def test_a_finding_carries_cost_remedy_and_provenance_without_the_attack_doing_a
     assert finding.remedy == ("Answer less.",)
     assert finding.provenance.options == {"power": 2.0}
     assert finding.provenance.seed == 5
+
+
+@option_class
+class Explains(Attack[Gradients, Parameters]):
+    """Ask for values and gradients in turn."""
+
+    def run(self, held, context):
+        held.value(X)
+        held.gradient(X)  # the same query: a service answers both
+        held.gradient(X)
+        held.gradient(2 * X)
+        held.value(X)
+        return Finding.leak(Parameters(coef=np.ones(2)), "Asked.")
+
+
+def test_a_value_and_a_gradient_at_one_point_are_one_query():
+    finding = Explains()(Gradients(double, 2, gradient=double))
+    assert finding.cost.queries == 4 * len(X)
+
+
+def test_a_target_that_changes_the_shape_of_its_answers_is_not_applicable():
+    answers = iter([np.ones((len(X), 2)), np.ones((len(X), 3))])
+    finding = Explains()(Gradients(double, 2, gradient=lambda X: next(answers)))
+    assert finding.verdict is Verdict.NOT_APPLICABLE
+    assert "of shape (2,) before" in finding.summary
 
 
 def test_scoring_sees_the_truth_and_cannot_change_the_loot():

@@ -104,19 +104,25 @@ def _content(finding: Finding[Any]) -> str:
 
 
 class _Counting:
-    """Counts rows at the target itself, to check the attack's own account."""
+    """Counts points at the target itself, to check the attack's own account: value and gradient of one are one query."""
 
     def __init__(self, access: Access) -> None:
         self.rows = 0
+        self.last: tuple[str, bytes] | None = None
         self.access = access
         if isinstance(access, Gradients):
-            self.access = replace(access, value=self._count(access.value), gradient=self._count(access.gradient))
+            self.access = replace(
+                access, value=self._count("value", access.value), gradient=self._count("gradient", access.gradient)
+            )
         elif isinstance(access, Predictions):
-            self.access = replace(access, value=self._count(access.value))
+            self.access = replace(access, value=self._count("value", access.value))
 
-    def _count(self, ask: Any) -> Any:
+    def _count(self, what: str, ask: Any) -> Any:
         def counted(X: Array) -> Array:
-            self.rows += len(X)
+            where = X.tobytes()
+            both = self.last is not None and self.last[0] != what and self.last[1] == where
+            self.rows += 0 if both else len(X)
+            self.last = None if both else (what, where)
             return np.asarray(ask(X))
 
         return counted

@@ -63,7 +63,7 @@ class Experiment:
     at_most: float | None = None
     at_least: float | None = None
     vary: Mapping[str, list[Any]] = field(default_factory=dict)
-    "`section.key` -> values; a cell for every combination."
+    "`section.key` -> values, a section being data, victim or options; a cell for every combination."
     options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -156,17 +156,21 @@ def run(
 ) -> Outcome:
     """Train every victim, attack it, pool the scores. With `out`, finished cells are found again."""
     runner = Runner(out, seed=seed, workers=workers, observer=observer)
-    attack = registry.attack(experiment.attack)(**experiment.options)
-    return Outcome(experiment, tuple(_cell(experiment, attack, changes, runner) for changes in experiment.cells()))
+    return Outcome(experiment, tuple(_cell(experiment, changes, runner) for changes in experiment.cells()))
 
 
-def _cell(experiment: Experiment, attack: Attack[Any, Any], changes: Mapping[str, Any], runner: Runner) -> Cell:
-    sections: dict[str, dict[str, Any]] = {"data": dict(experiment.data), "victim": dict(experiment.victim)}
+def _cell(experiment: Experiment, changes: Mapping[str, Any], runner: Runner) -> Cell:
+    sections: dict[str, dict[str, Any]] = {
+        "data": dict(experiment.data),
+        "victim": dict(experiment.victim),
+        "options": dict(experiment.options),
+    }
     for place, value in changes.items():
         section, _, key = place.partition(".")
         refuse_unknown([section], sections, f"{experiment.name}.toml [vary]")
         sections[section][key] = value
-    victim = _victim(sections, runner)
+    attack: Attack[Any, Any] = registry.attack(experiment.attack)(**sections.pop("options"))
+    victim = _victim(sections, runner).opened()
     step = Step(attack, tuple(graph.hold(victim.held)), choices=1, wins=attack.yields.kind)
     finding = runner.execute(step, Truth(victim.truth))
     score = finding.scores.get(experiment.score)
@@ -187,7 +191,7 @@ def _victim(sections: Mapping[str, Mapping[str, Any]], runner: Runner) -> victim
     rng = np.random.default_rng(np.random.SeedSequence(runner.seed, spawn_key=(int(key[:8], 16),)))
     made = victims.make(X=loaded.X, y=loaded.y, rng=rng, **sections["victim"])
     if pieces:
-        pieces.keep(key, {"held": dict(made.held), "truth": dict(made.truth)})
+        pieces.keep(key, {"held": dict(made.held), "truth": dict(made.truth), "served": dict(made.served)})
     return made
 
 

@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from divulge.contract import Access, Array, Fitted, Hyperparameters, Parameters, Pipeline, TrainingData
+from divulge.contract import (
+    Access,
+    Array,
+    Fitted,
+    Gradients,
+    Hyperparameters,
+    Parameters,
+    Pipeline,
+    Predictions,
+    TrainingData,
+    Weights,
+)
 from divulge.errors import refuse_unknown
 
 
@@ -18,6 +29,15 @@ class Victim:
 
     held: Mapping[str, Access]
     truth: Mapping[str, Access]
+    served: Mapping[str, Any] = field(default_factory=dict)
+    """A model that answers queries, as numbers that can be stored: `kind` says what it answers, `network` what it is."""
+
+    def opened(self) -> Victim:
+        """The same victim with its model running, held as `api`."""
+        if not self.served:
+            return self
+        kind: type[Predictions] = {"predictions": Predictions, "gradients": Gradients}[self.served["kind"]]
+        return Victim({**self.held, "api": kind.of(self.served["network"])}, self.truth)
 
 
 def make(recipe: str, X: Array, y: Array, rng: np.random.Generator, **settings: Any) -> Victim:
@@ -60,9 +80,29 @@ def _network(X: Array, y: Array, rng: np.random.Generator, weight_decay: float, 
     return Victim({"model": Fitted(module), "data": TrainingData(X, y)}, truth)  # type: ignore[arg-type]  # read by Fitted
 
 
+def _random_network(
+    X: Array,
+    y: Array,
+    rng: np.random.Generator,
+    units: int,
+    outputs: int = 1,
+    biases: bool = True,
+    kind: str = "gradients",
+    dimension: int | None = None,
+) -> Victim:
+    """A two-layer ReLU network that was never trained, with the inputs of the data or as many as are named."""
+    width = dimension or X.shape[1]
+    hidden = rng.standard_normal((units, width)) / np.sqrt(width)
+    out = rng.standard_normal((outputs, units)) / np.sqrt(units)
+    shifts = (rng.standard_normal(units), rng.standard_normal(outputs)) if biases else (np.zeros(units), np.zeros(outputs))
+    network = Weights(((hidden, shifts[0]), (out, shifts[1])))
+    return Victim({}, {"weights": network}, {"kind": kind, "network": network})
+
+
 RECIPES: dict[str, Callable[..., Victim]] = {
     "classical": _classical,
     "anonymous": _anonymous,
     "pipeline": _pipeline,
     "network": _network,
+    "random-network": _random_network,
 }
