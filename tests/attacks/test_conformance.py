@@ -84,7 +84,7 @@ def forgets_its_seed(self, held, context):
 
 
 def spends_unseen(self, held, context):
-    held.value.__closure__[1].cell_contents(np.ones((1, 2)))  # around the meter
+    held.value.__closure__[0].cell_contents(np.ones((1, 2)))  # around the meter
     return answer(1)
 
 
