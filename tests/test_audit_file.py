@@ -121,6 +121,53 @@ def test_a_command_line_source_takes_the_same_options(folder):
         audit_file.open_source("training_data", f"{folder}/data.csv#target")
 
 
+GUARDED = """
+[held.api]
+kind = "gradients"
+file = "network.safetensors"
+defence = { name = "rounding", decimals = 2 }
+"""
+
+
+def test_an_owner_can_put_a_defence_before_a_model(tmp_path):
+    X = make_files(tmp_path)
+    raw = read(tmp_path, GUARDED.replace("defence", "#")).held["api"]
+    guarded = read(tmp_path, GUARDED).held["api"]
+    assert np.array_equal(guarded.gradient(X), np.round(raw.gradient(X), 2))
+    assert np.array_equal(guarded.value(X), np.round(raw.value(X), 2))
+    assert guarded.identity != raw.identity
+    assert guarded.identity == read(tmp_path, GUARDED).held["api"].identity
+
+
+def test_defences_can_stand_behind_each_other(tmp_path):
+    X = make_files(tmp_path)
+    listed = '[{ name = "absolute" }, { name = "rounding", decimals = 2, of = "gradients" }]'
+    both = read(tmp_path, GUARDED.replace('{ name = "rounding", decimals = 2 }', listed)).held["api"]
+    raw = read(tmp_path, GUARDED.replace("defence", "#")).held["api"]
+    assert np.array_equal(both.gradient(X), np.round(np.abs(raw.gradient(X)), 2))
+
+
+def test_a_defence_can_be_named_on_the_command_line(tmp_path):
+    make_files(tmp_path)
+    source = f'{tmp_path}/network.safetensors#defence={{name="rounding",decimals=2}}'
+    assert audit_file.open_source("gradients", source).identity == read(tmp_path, GUARDED).held["api"].identity
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (("decimals", "decimal"), r"\[held.api\]: defence 'rounding': unknown key 'decimal'; did you mean 'decimals'"),
+        (('"rounding"', '"rouding"'), "did you mean 'rounding'"),
+        (("{ name", "{ nam"), "expected a defence as a table with a name"),
+        (('"gradients"', '"weights"'), "a defence changes what an API answers, got Weights"),
+    ],
+)
+def test_a_mistake_in_a_defence_is_named(tmp_path, change, sentence):
+    make_files(tmp_path)
+    with pytest.raises(BadInput, match=sentence):
+        read(tmp_path, GUARDED.replace(*change))
+
+
 def make_files(folder):
     """The files the examples name: small, but real."""
     import pandas

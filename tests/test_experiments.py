@@ -74,6 +74,64 @@ def test_finished_cells_and_victims_are_found_again(tmp_path):
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.json")} == kept
 
 
+SERVED = """
+title = "T"
+paper = "P"
+claim = "C"
+published = "1"
+attack = "published-extraction"
+score = "relative error at fresh points"
+pool = "largest"
+at_most = 1e-9
+[data]
+name = "iris"
+[victim]
+recipe = "random-network"
+biases = false
+dimension = 30
+[options]
+units = "$victim.units"
+[vary]
+"victim.units" = [10, 20]
+"""
+DEFENCE = '[defence]\nname = "rounding"\ndigits = 2\n'
+
+
+def test_an_option_may_follow_what_varies_in_another_section():
+    outcome = experiments.run(experiments.parse("t", SERVED, "quick"))
+    assert [cell.finding.provenance.options["units"] for cell in outcome.cells] == [10, 20]
+    assert outcome.reproduced
+
+
+def test_a_defence_stands_before_the_victims_api(tmp_path):
+    open_api = experiments.run(experiments.parse("t", SERVED, "quick"), out=tmp_path)
+    behind = experiments.run(experiments.parse("t", SERVED + DEFENCE, "quick"), out=tmp_path)
+    assert open_api.counts == {"leak": 2}
+    assert "leak" not in behind.counts
+    assert len(list((tmp_path / "victims").glob("*.json"))) == 2  # the same victims, trained once
+
+
+def test_settings_of_a_defence_can_vary():
+    text = SERVED.replace("[10, 20]", '[10]\n"defence.digits" = [2, 15]') + DEFENCE
+    outcome = experiments.run(experiments.parse("t", text, "quick"))
+    assert [cell.finding.verdict.value == "leak" for cell in outcome.cells] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (SERVED.replace("$victim.units", "$victim.unit"), "unknown key 'unit'; did you mean 'units'"),
+        (SERVED.replace("$victim.units", "$victm.units"), "unknown key 'victm'; did you mean 'victim'"),
+        (SERVED + DEFENCE.replace("digits", "digit"), "unknown key 'digit'; did you mean 'digits'"),
+        (SERVED + DEFENCE.replace("rounding", "roundin"), "did you mean 'rounding'"),
+        (TEXT + DEFENCE, "expected a victim with an API to defend"),
+    ],
+)
+def test_mistakes_in_references_and_defences_are_named(text, sentence):
+    with pytest.raises(BadInput, match=sentence):
+        experiments.run(experiments.parse("t", text, "quick"))
+
+
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [

@@ -8,7 +8,7 @@ __version__ = "0.1.0"
 _HOME = {
     "audit": "divulge.auditing",
     **dict.fromkeys(
-        ("Candidates", "Context", "Finding", "Fitted", "Gradients", "Hyperparameters", "Parameters", "Pipeline",
+        ("Candidates", "Context", "Copy", "Finding", "Fitted", "Gradients", "Hyperparameters", "Parameters", "Pipeline",
          "Predictions",
          "TrainingData", "Truth", "Verdict", "Weights"),
         "divulge.contract",
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from divulge.contract import (
         Candidates as Candidates,
         Context as Context,
+        Copy as Copy,
         Finding as Finding,
         Fitted as Fitted,
         Gradients as Gradients,

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from divulge import defences
 from divulge.contract import Access, Budget, Candidates, Hyperparameters, TrainingData
 from divulge.errors import BadInput, refuse_unknown
 
@@ -107,8 +108,10 @@ class _Opener:
         if not isinstance(source, str):
             raise BadInput(f"{where}: expected text for {given[0]!r}, got {source!r}; put it in quotation marks")
         openers = {"file": self._file, "url": self._url, "dataset": self._dataset}
+        defence = section.pop("defence", None)
         try:
-            return openers[given[0]](kind, source, section)
+            access = openers[given[0]](kind, source, section)
+            return access if defence is None else defences.from_table(access, defence)
         except BadInput as error:
             raise type(error)(f"{where}: {error}") from None
 

@@ -274,7 +274,8 @@ def versions() -> dict[str, str]:
 def code_version(module: str) -> str:
     """A hash of the source that computes a finding: ours, and the plug-in's own package."""
     home = Path(__file__).parent
-    files = [path for room in ("contract", "solvers", "attacks", "victims") for path in sorted((home / room).rglob("*.py"))]
+    rooms = ("contract", "solvers", "attacks", "victims", "defences")
+    files = [path for room in rooms for path in sorted((home / room).rglob("*.py"))]
     top = module.split(".")[0]
     digest = hashlib.sha256()
     if top != "divulge":

@@ -7,7 +7,18 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from divulge import Fitted, Hyperparameters, Parameters, Pipeline, Predictions, TrainingData, registry
+from divulge import (
+    Candidates,
+    Fitted,
+    Gradients,
+    Hyperparameters,
+    Parameters,
+    Pipeline,
+    Predictions,
+    TrainingData,
+    Weights,
+    registry,
+)
 from divulge.contract import Attack, Finding, option_class
 from divulge.testing import Nonconforming, check_attack
 
@@ -48,12 +59,44 @@ def ridge_pipeline():
     return (Pipeline(X[:150], y[:150], X[150:], y[150:], learner="ridge"),), None
 
 
+def planes_through_the_origin():
+    rng = np.random.default_rng(0)
+    layers = (rng.normal(size=(10, 12)), np.zeros(10)), (rng.normal(size=(1, 10)), np.zeros(1))
+    return (Gradients.of(Weights(layers)),), {"weights": Weights(layers)}
+
+
+def three_classes():
+    rng = np.random.default_rng(0)
+    layers = (rng.normal(size=(8, 5)), rng.normal(size=8)), (rng.normal(size=(3, 8)), np.zeros(3))
+    X = rng.normal(size=(400, 5))
+    test = Candidates(X[300:], Weights(layers).predict(X[300:]).argmax(1))
+    return (Gradients.of(Weights(layers)), Candidates(X[:300])), {"candidates": test}
+
+
+def three_classes_blind():
+    (model, _), truth = three_classes()
+    return (model,), truth
+
+
+def explained_network():
+    rng = np.random.default_rng(0)
+    network = Weights(
+        ((rng.standard_normal((6, 4)), rng.standard_normal(6)), (rng.standard_normal((1, 6)), rng.standard_normal(1)))
+    )
+    return (Gradients.of(network),), {"weights": network}
+
+
 VICTIMS = {
     "algorithm": blind_ridge,
+    "blind-surrogate": three_classes_blind,
+    "gradient-extraction": explained_network,
     "hyperparameters": ridge,
     "linear-extraction": logistic,
+    "published-extraction": planes_through_the_origin,
     "rounded-release": large_ridge,
+    "surrogate": three_classes,
     "train-steal-retrain": ridge_pipeline,
+    "value-extraction": planes_through_the_origin,
 }
 
 

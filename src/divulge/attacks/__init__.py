@@ -1,5 +1,6 @@
 """One file per leak, its paper in the docstring."""
 
+from divulge.attacks.gradient_extraction import GradientExtraction
 from divulge.attacks.hyperparameters import (
     AlgorithmIdentification,
     HyperparameterStealing,
@@ -8,12 +9,20 @@ from divulge.attacks.hyperparameters import (
     train_steal_retrain,
 )
 from divulge.attacks.linear_extraction import LinearExtraction
+from divulge.attacks.published_extraction import PublishedExtraction
+from divulge.attacks.surrogate import BlindSurrogate, Surrogate
+from divulge.attacks.value_extraction import ValueExtraction
 
 __all__ = [
     "AlgorithmIdentification",
+    "BlindSurrogate",
+    "GradientExtraction",
     "HyperparameterStealing",
     "LinearExtraction",
+    "PublishedExtraction",
     "RoundedRelease",
+    "Surrogate",
     "TrainStealRetrain",
+    "ValueExtraction",
     "train_steal_retrain",
 ]

@@ -106,6 +106,39 @@ class Weights(Access):
         return X
 
 
+@dataclass(frozen=True, eq=False)
+class Copy(Access):
+    """A classifier trained to answer like another one: its architecture by name, and what it learned."""
+
+    architecture: str
+    arrays: Mapping[str, Array]
+    "What it learned, by torch's names."
+    shape: tuple[int, ...]
+    "Of one point; a picture is (height, width) or (height, width, 3), and flat when it is asked about."
+    classes: int
+    "How many outputs; 1 for a score that is positive for the second of two classes."
+    agreement: float = 1.0
+    "Share of check points on which the copy and the original name the same class."
+
+    def __post_init__(self) -> None:
+        if not self.arrays:
+            raise BadInput("expected what a copy learned, got no arrays; pass them by their names in the network")
+        kept = {name: numbers(value, f"{name!r} of the copy") for name, value in self.arrays.items()}
+        object.__setattr__(self, "arrays", kept)
+        object.__setattr__(self, "shape", tuple(int(side) for side in self.shape))
+
+    def predict(self, X: Array) -> Array:
+        """Logits (n, classes) at points (n, dimension)."""
+        return Predictions.of(self).value(points(X, "query")).reshape(len(X), -1)
+
+    def weights(self) -> Weights:
+        """The same network as layers, for attacks that read weights; only a dense one has them."""
+        values = list(self.arrays.values())
+        if any(value.ndim != 2 - number % 2 for number, value in enumerate(values)):
+            raise BadInput(f"expected a copy with dense layers only, got a {self.architecture} one; it has no such weights")
+        return Weights(tuple(zip(values[::2], values[1::2], strict=True)), exact=False, agreement=self.agreement)
+
+
 @dataclass(frozen=True)
 class Kernel:
     """A kernel function by name, as scikit-learn spells it."""

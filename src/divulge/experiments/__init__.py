@@ -13,8 +13,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from divulge import datasets, graph, registry, victims
-from divulge.contract import Attack, Finding, Truth
+from divulge import datasets, defences, graph, registry, victims
+from divulge.contract import Access, Attack, Candidates, Finding, Truth
 from divulge.errors import BadInput, refuse_unknown
 from divulge.graph import Step
 from divulge.runner import Observer, Pieces, Runner, code_version
@@ -35,6 +35,7 @@ KEYS = (
     "victim",
     "vary",
     "options",
+    "defence",
 )
 POOLS: dict[str, Callable[[list[float]], float]] = {
     "largest": max,
@@ -63,8 +64,11 @@ class Experiment:
     at_most: float | None = None
     at_least: float | None = None
     vary: Mapping[str, list[Any]] = field(default_factory=dict)
-    "`section.key` -> values, a section being data, victim or options; a cell for every combination."
+    "`section.key` -> values, a section being data, victim, options or defence; a cell for every combination."
     options: Mapping[str, Any] = field(default_factory=dict)
+    'The attack\'s. `units = "$victim.units"` takes what another section says in the same cell, so that both vary together.'
+    defence: Mapping[str, Any] = field(default_factory=dict)
+    "`name` and settings of what the owner puts before the victim's API once it is trained."
 
     @property
     def expected(self) -> str:
@@ -164,14 +168,17 @@ def _cell(experiment: Experiment, changes: Mapping[str, Any], runner: Runner) ->
         "data": dict(experiment.data),
         "victim": dict(experiment.victim),
         "options": dict(experiment.options),
+        "defence": dict(experiment.defence),
     }
     for place, value in changes.items():
         section, _, key = place.partition(".")
         refuse_unknown([section], sections, f"{experiment.name}.toml [vary]")
         sections[section][key] = value
-    attack: Attack[Any, Any] = registry.attack(experiment.attack)(**sections.pop("options"))
+    options, defence = _referred(sections.pop("options"), sections, experiment.name), sections.pop("defence")
+    attack: Attack[Any, Any] = registry.attack(experiment.attack)(**options)
     victim = _victim(sections, runner).opened()
-    step = Step(attack, tuple(graph.hold(victim.held)), choices=1, wins=attack.yields.kind)
+    held = _defended(victim.held, defence, runner.seed) if defence else victim.held
+    step = Step(attack, tuple(graph.hold(held)), choices=1, wins=attack.yields.kind)
     finding = runner.execute(step, Truth(victim.truth))
     score = finding.scores.get(experiment.score)
     return Cell(changes, finding, score.value if score else None, score.null if score else None)
@@ -189,10 +196,29 @@ def _victim(sections: Mapping[str, Mapping[str, Any]], runner: Runner) -> victim
     data = dict(sections["data"])
     loaded = datasets.load(data.pop("name"), seed=data.pop("seed", runner.seed), **data)
     rng = np.random.default_rng(np.random.SeedSequence(runner.seed, spawn_key=(int(key[:8], 16),)))
-    made = victims.make(X=loaded.X, y=loaded.y, rng=rng, **sections["victim"])
+    test = Candidates(loaded.X_test, loaded.y_test) if len(loaded.X_test) else None
+    made = victims.make(X=loaded.X, y=loaded.y, rng=rng, test=test, shape=loaded.shape, **sections["victim"])
     if pieces:
         pieces.keep(key, {"held": dict(made.held), "truth": dict(made.truth), "served": dict(made.served)})
     return made
+
+
+def _referred(options: Mapping[str, Any], sections: Mapping[str, Mapping[str, Any]], experiment: str) -> dict[str, Any]:
+    """Options with every "$section.key" replaced by what that section says."""
+    found = dict(options)
+    for name, value in options.items():
+        if isinstance(value, str) and value.startswith("$"):
+            section, _, key = value[1:].partition(".")
+            refuse_unknown([section], sections, f"{experiment}.toml [options] {name}")
+            refuse_unknown([key], sections[section], f"{experiment}.toml [options] {name}")
+            found[name] = sections[section][key]
+    return found
+
+
+def _defended(held: Mapping[str, Access], defence: Mapping[str, Any], seed: int) -> dict[str, Access]:
+    if "api" not in held:
+        raise BadInput(f"expected a victim with an API to defend, got {', '.join(held)}; leave [defence] out")
+    return {**held, "api": defences.from_table(held["api"], defence, seed=seed)}
 
 
 def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,8 +14,9 @@ Ask = Callable[[Array], Array]
 "Points (n, d) -> the affine pieces (n, o, d + 1) that hold there: slope and intercept."
 
 BESIDE = 1e-6  # of an interval: how near to a kink a probe is set, so that little room is left for another one
-STEPS = 16.0  # times the uncertainty of a kink's place: as near as a probe may come to it
-WIDTHS = 64.0  # uncertainties: an interval no wider cannot be divided
+STEPS = 4.0  # times the uncertainty of a kink's place: as near as a probe may come to it
+VAGUE = 0.05  # of an interval
+WIDTHS = 8.0  # uncertainties: an interval no wider cannot be divided
 CALM = 6.0  # expected kinks of an interval below which a single one is taken for granted
 FURTHER = 30.0  # times as far from 0 as a kink: a point there says less about its place than one beside it
 ROUNDS = 100  # more than the digits of a floating-point number: no interval can be divided more often
@@ -184,7 +185,9 @@ class Search:
         jump = self.pieces[right] - self.pieces[left]
         meeting, blur = self._meeting(jump, intervals)
         inside = (meeting > start) & (meeting < end)
-        one = inside & self._one(jump, intervals, meeting)
+        # A place known no better than to a good part of the interval is no kink's, but one to divide it at.
+        known = STEPS * blur < VAGUE * self._length(intervals) * self.line.stretch(np.clip(meeting, start, end))
+        one = inside & known & self._one(jump, intervals, meeting)
         place = self.line.angle(np.clip(meeting, start, end))
         on_left = np.where(tested.any(1), tested[:, 1], 2 * place > self.line.angle(start) + self.line.angle(end))
         gap = np.maximum(BESIDE * self._length(intervals) * self.line.stretch(meeting), STEPS * blur)
@@ -252,7 +255,9 @@ class Search:
             if jump.shape[1] > 1:
                 # Of several kinks, a place between them: where outputs are weighed so that units count alike.
                 whitened = np.linalg.pinv(_gram(jump), rcond=1e-12, hermitian=True) @ rise[:, :, None]
-                along = -(height * whitened[:, :, 0]).sum(1) / (rise * whitened[:, :, 0]).sum(1)
+                between = -(height * whitened[:, :, 0]).sum(1) / (rise * whitened[:, :, 0]).sum(1)
+                start, end = self.along[intervals].T
+                along = np.where((between > start) & (between < end), between, along)
             off = self._blur(*intervals.T) / np.sqrt(square)
         # Pieces of one slope never meet: a place off the line, and nothing said about how well it is known.
         nowhere = 2 * self.line.ends[1]

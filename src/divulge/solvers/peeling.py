@@ -11,11 +11,11 @@ import numpy.typing as npt
 
 from divulge.solvers.kinks import Ask, Line, Search, Tolerance
 from divulge.solvers.regions import Region, segment
-from divulge.solvers.two_layer import TwoLayer
+from divulge.solvers.two_layer import PARALLEL, TwoLayer
 
 Array = npt.NDArray[Any]
 
-SUMMED = 100.0  # times the noise of an answer: that of a copy, whose pieces are sums of many
+SUMMED = 10.0  # times the noise of an answer: that of a copy, whose pieces are sums of many
 SLACK = 16.0  # times that again: an error this large is one
 NEARLY = 1e-6  # at a point with no larger error, all units are on the right side of it
 ROUGH = 1e-8  # a copy this good is accepted when nothing makes it better
@@ -26,8 +26,13 @@ WORTH = 7.0  # questions that a wrong kink costs on the next line
 MOST = 0.8  # points in the wrong: too much is missing to look for it between two of them
 TIGHT = 1e-8  # of its size: how near a point beside a kink is to it
 CONDITION = 1e-3  # planes more nearly parallel than this are not made to meet
+MANY = 0.7  # of the first line's kinks on each of the next two: they are not where the first said
+SHARP = 1e-10  # noise above which places are measured again where points are small
+GAP = 1e-2  # of a coordinate: how far to either side
+FOUND = 0.1  # relative error of a jump that is still the one expected
+PLACED = 100.0  # times the noise: hyperplanes nearer to each other are one, measured twice
 TINY = float(np.finfo(float).tiny)
-LINES = 60
+LINES = 200
 STALE = 12  # lines in a row that bring nothing: the rest is out of reach
 
 
@@ -46,7 +51,7 @@ class Peeling:
         progress: Callable[[int, int], None] | None = None,
     ) -> None:
         self.region, self.tolerance, self.rng = region, tolerance, rng
-        self.ask: Ask = lambda X: tolerance.see(ask(X))
+        self._ask = ask
         self.checks, self.progress = checks, progress
         self.base = start
         "What earlier lines found."
@@ -63,40 +68,54 @@ class Peeling:
         self.endless = 0
         "Lines on which intervals could be divided without end."
         self.lines = 0
+        self.asked = 0
+        self.found: list[int] = []
+        "Kinks of each line."
+        self.history: list[tuple[int, int]] = []
+        "Questions so far, and the units known then."
 
     @property
     def copy(self) -> TwoLayer:
         """Everything found so far."""
         if self.search is None:
             return self.base
-        into, bias, out = units(self.search.jumps, self.search.line)
+        into, bias, out = units(self.search.jumps, self.search.line.direction)
         left = self.search.left
         found = self.base.with_units(into, bias, out, left[:, :-1], left[:, -1])
-        return self._anchored(found.merged(self.tolerance.slope))
+        return self._anchored(found.merged(self.tolerance.slope, max(PARALLEL, PLACED * self.noise)))
 
     def run(self) -> None:
         """Line after line until fresh points agree with the copy, or nothing new is found."""
-        line, best, stale = self.region.line(self.rng), np.inf, 0
+        line, best, most, stale = self.region.line(self.rng), np.inf, 0, 0
         while self.lines < LINES and stale < STALE:
             self.lines += 1
-            trusting = self.lines == 1 and self.base.linear.size >= TELLING
+            outputs, dimension = self.base.linear.shape
+            trusting = self.lines == 1 and outputs * dimension >= TELLING and (outputs > 1 or self.noise <= SHARP)
             self.search = Search(self._missing, line, self.tolerance, trusting=trusting)
             self.endless += not self.search.settle(self.progress)
+            self.found.append(len(self.search.held))
+            if self.growing:
+                return
             worst = self._doubt()
-            while worst <= self.level:
+            while worst <= self.level and self.noise <= SHARP:
                 if self._agrees():
                     self.base, self.search = self.copy, None
+                    self.history.append((self.asked, self.base.units))
                     return
                 worst, stale = self._doubt(), 0  # fresh points tell where to look
-            self.base, self.search = self.copy, None
+            before, self.base, self.search = self.base.units, self.copy, None
+            if self.noise > SHARP:
+                self.base = self._anchored(self._sharpened(self.base, before, drop=self._worst() > self.level))
+            self.history.append((self.asked, self.base.units))
             self.tolerance.noise = self.noise * SUMMED  # what is missing from now on is a difference of sums
             worst = self._worst()
-            best, stale = (worst, 0) if worst < best / 2 else (best, stale + 1)
+            progress = worst < best / 2 or self.base.units > most
+            best, most, stale = min(best, worst), max(most, self.base.units), 0 if progress else stale + 1
             if stale >= STALE // 2 and worst < ROUGH:
                 self.level = 2 * worst
             if worst <= self.level and self._agrees():
                 return
-            line = self._next_line(fresh=stale % 2 == 1)
+            line = self._next_line(fresh=self.found[-1] > FEW or stale % 2 == 1 or self.noise > SHARP)
 
     def off(self, copy: TwoLayer, X: Array, C: Array) -> tuple[Array, Array]:
         """What a copy lacks at points with pieces C, and how much that is, relative to the largest slope."""
@@ -112,16 +131,35 @@ class Peeling:
         )
 
     def _worst(self) -> float:
-        """The largest error of the copy at any point asked for checking."""
+        """The largest error at points asked for checking, of which there are some from now on."""
         if not len(self.X):
-            # The more kinks, the more points it takes to tell which are wrong.
-            self._ask_more(self.region.points(max(FEW, min(GUIDES, self.copy.units // 10)), self.rng))
-        return float(self.off(self.copy, self.X, self.C)[1].max())
+            # The more kinks, the more points it takes to tell which are wrong; jumps of several outputs are hardly ever.
+            many = min(GUIDES, self.copy.units // 10) if self.base.linear.shape[0] == 1 else self.checks
+            self._ask_more(self.region.points(max(FEW, min(many, GUIDES)), self.rng))
+        return self.worst
 
     def _ask_more(self, X: Array) -> Array:
         C = self.ask(X)
         self.X, self.C = np.concatenate([self.X, X]), np.concatenate([self.C, C])
         return C
+
+    @property
+    def worst(self) -> float:
+        """The largest error of the copy at any point asked for checking."""
+        return float(self.errors().max(initial=0))
+
+    @property
+    def growing(self) -> bool:
+        """Whether lines bring as many kinks as the first one did: they are not those of one layer."""
+        return len(self.found) > 2 and min(self.found[1:3]) > MANY * self.found[0] + FEW
+
+    def errors(self) -> Array:
+        """Of the copy, at all points asked for checking."""
+        return self.off(self.copy, self.X, self.C)[1]
+
+    def ask(self, X: Array) -> Array:
+        self.asked += len(X)
+        return self.tolerance.see(self._ask(X))
 
     def _missing(self, X: Array) -> Array:
         return self.ask(X) - self.base.pieces(X)
@@ -129,20 +167,44 @@ class Peeling:
     def _agrees(self) -> bool:
         """Whether fresh points, first a few, agree with the copy as well as the earlier ones do."""
         unused = len(self.X) - self.used
-        fresh = self.region.points(max(0, self.checks - unused), self.rng)
+        hints = np.concatenate([self.copy.into, self.C[:, :, :-1].reshape(-1, self.X.shape[1])])
+        fresh = self.region.points(max(0, self.checks - unused), self.rng, hints)
         for X in (fresh[:FEW], fresh[FEW:], self._tight(self.copy)):
             if len(X) and (self.off(self.copy, X, self._ask_more(X))[1] > self.level).any():
                 return False
         self.verified = True
         return True
 
+    def _sharpened(self, copy: TwoLayer, known: int, drop: bool) -> TwoLayer:
+        """Measure new units again on both sides of their hyperplanes, where points are usual; `drop` what is not there."""
+        into, bias, out = copy.into.copy(), copy.bias.copy(), copy.out.copy()
+        new = np.arange(min(known, copy.units), copy.units)
+        if not len(new):
+            return copy
+        X = np.array([self.region.usual(self.rng) for _ in new])
+        normals = into[new] / np.linalg.norm(into[new], axis=1, keepdims=True)
+        X -= (np.einsum("nd,nd->n", X, normals) + bias[new] / np.linalg.norm(into[new], axis=1))[:, None] * normals
+        gap = GAP * np.linalg.norm(X, axis=1, keepdims=True) / np.sqrt(X.shape[1]) * normals
+        inside = np.array([self.region.holds(x) for x in np.concatenate([X + gap, X - gap])]).reshape(2, -1).all(0)
+        new, X, gap = new[inside], X[inside], gap[inside]
+        if not len(new):
+            return copy
+        on, off = np.split(self.ask(np.concatenate([X + gap, X - gap])), 2)
+        jumps = on - off
+        expected = out.T[new][:, :, None] * into[new][:, None, :]
+        error = np.linalg.norm(jumps[:, :, :-1] - expected, axis=(1, 2)) / np.linalg.norm(expected, axis=(1, 2))
+        found, gone = new[error < FOUND], new[error >= FOUND]
+        into[found], bias[found], out[:, found] = units(jumps[error < FOUND], into[found])
+        kept = ~np.isin(np.arange(copy.units), gone if drop else [])
+        return TwoLayer(into[kept], bias[kept], out[:, kept], copy.linear, copy.constant)
+
     def _anchored(self, copy: TwoLayer) -> TwoLayer:
-        """The copy with its linear part measured where points are usual, not at the far end of a line, where digits are lost."""
+        """The copy with its linear part measured where points are usual: at the far end of a line, digits are lost."""
         if not len(self.X):
             return copy
         lacking, error = self.off(copy, self.X, self.C)
         size = np.linalg.norm(self.X, axis=1)
-        good = np.flatnonzero(error < NEARLY)
+        good = np.flatnonzero(error < max(NEARLY, 4 * self.level))
         if not len(good):
             return copy
         shift = lacking[good[np.argmin(size[good])]]
@@ -214,14 +276,13 @@ class Peeling:
         return segment(self.X[one], self.X[other])
 
 
-def units(jumps: Array, line: Line) -> tuple[Array, Array, Array]:
-    """Units (into, bias, out) that are off at the left of a line and have these jumps (n, o, d + 1)."""
-    outputs = jumps.shape[1]
-    if outputs == 1:
-        sign = np.where(jumps[:, 0, :-1] @ line.direction < 0, -1.0, 1.0)
+def units(jumps: Array, towards: Array) -> tuple[Array, Array, Array]:
+    """Units (into, bias, out) with these jumps (n, o, d + 1) that switch on in a direction (d,), or one each (n, d)."""
+    if jumps.shape[1] == 1:
+        sign = np.where((jumps[:, 0, :-1] * towards).sum(1) < 0, -1.0, 1.0)
         return jumps[:, 0, :-1] * sign[:, None], jumps[:, 0, -1] * sign, sign[None]
     left, size, right = np.linalg.svd(jumps[:, :, :-1], full_matrices=False)
-    sign = np.where(right[:, 0] @ line.direction < 0, -1.0, 1.0)
+    sign = np.where((right[:, 0] * towards).sum(1) < 0, -1.0, 1.0)
     out = left[:, :, 0] * (size[:, 0] * sign)[:, None]
     square = (out**2).sum(1)
     bias = (out * jumps[:, :, -1]).sum(1) / np.where(square > 0, square, 1)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import linprog
+from scipy.optimize import linprog, lsq_linear
 from scipy.spatial import cKDTree
 
 Array = npt.NDArray[Any]
@@ -68,13 +68,13 @@ class TwoLayer:
             self.constant + constant,
         )
 
-    def merged(self, negligible: float) -> TwoLayer:
+    def merged(self, negligible: float, parallel: float = PARALLEL) -> TwoLayer:
         """The same function with one unit a hyperplane, and none whose kink is no larger than `negligible`."""
         lengths = np.linalg.norm(self.into, axis=1)
         lengths = np.where(lengths > 0, lengths, 1)
         into, bias, out = self.into / lengths[:, None], self.bias / lengths, self.out * lengths
         linear, constant = self.linear.copy(), self.constant.copy()
-        for first, second in _coincident(into, bias):
+        for first, second in _coincident(into, bias, parallel):
             out[:, first] += out[:, second]
             if into[first] @ into[second] < 0:  # relu(-z) = relu(z) - z
                 linear -= np.outer(out[:, second], into[first])
@@ -117,7 +117,8 @@ class TwoLayer:
             share = np.linalg.lstsq(slopes, target, rcond=None)[0] / scale
         elif self.units <= SEARCHABLE:
             found = linprog(np.zeros(self.units), A_eq=slopes, b_eq=target, bounds=[(0.0, float(one)) for one in scale])
-            share = (np.zeros(self.units) if found.x is None else found.x) / scale
+            # Rounding may leave no exact solution.
+            share = (lsq_linear(slopes, target, (np.zeros(self.units), scale)).x if found.x is None else found.x) / scale
         else:
             return None
         whole = np.round(share)
@@ -154,7 +155,7 @@ def weight_error(copy: Layers, true: Layers) -> float:
     return error / largest
 
 
-def _coincident(into: Array, bias: Array) -> Iterator[tuple[int, int]]:
+def _coincident(into: Array, bias: Array, parallel: float) -> Iterator[tuple[int, int]]:
     """Pairs of units (first, second) with one hyperplane, every second once; rows of `into` have norm 1."""
     planes = np.column_stack([into, bias])
     planes /= np.linalg.norm(planes, axis=1, keepdims=True)
@@ -166,10 +167,10 @@ def _coincident(into: Array, bias: Array) -> Iterator[tuple[int, int]]:
     order = np.argsort(key, kind="stable")
     for place, one in enumerate(order):
         for other in order[place + 1 :]:
-            if key[other] - key[one] > PARALLEL * 64:
+            if key[other] - key[one] > parallel * 64:
                 break
             first, second = sorted((one % count, other % count))
             near = first != second and second not in seen and first not in seen
-            if near and np.linalg.norm(both[one] - both[other]) <= PARALLEL:
+            if near and np.linalg.norm(both[one] - both[other]) <= parallel:
                 seen.add(second)
                 yield int(first), int(second)

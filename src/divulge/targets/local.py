@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import pickle
 from collections.abc import Callable
 from copy import deepcopy
@@ -11,7 +12,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from divulge.contract import Array, Gradients, Predictions, Weights
+from divulge.contract import Array, Copy, Gradients, Predictions, Weights
 from divulge.errors import BadInput
 from divulge.targets.learners import learned, secrets
 from divulge.targets.networks import is_module, jacobian, layers
@@ -29,8 +30,13 @@ def queries(cls: type[Q], model: object) -> Q:
     """Ask a model in memory. It is copied first, so that it stays the model its identity names if training goes on."""
     if isinstance(model, Weights):
         return _target(cls, model.predict, partial(jacobian, model), model.dimension, _weights_identity(model))
+    if isinstance(model, Copy):
+        from divulge.solvers.architectures import restore
+
+        module = restore(model.architecture, model.shape, model.classes, model.arrays)
+        return _module_queries(cls, module, math.prod(model.shape))
     if is_module(model):
-        return _module_queries(cls, model)
+        return _module_queries(cls, model, _input_width(model))
     if _is_estimator(model):
         return _estimator_queries(cls, model)
     raise BadInput(
@@ -38,11 +44,10 @@ def queries(cls: type[Q], model: object) -> Q:
     )
 
 
-def _module_queries(cls: type[Q], module: Any) -> Q:
+def _module_queries(cls: type[Q], module: Any, dimension: int | None) -> Q:
     import torch
 
     kind = type(module).__name__
-    dimension = _input_width(module)
     if dimension is None:
         raise BadInput(f"expected a module that starts with a Linear layer, got {kind}; {_by_hand(cls)}")
     identity = _module_identity(module)

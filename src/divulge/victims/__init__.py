@@ -11,6 +11,7 @@ import numpy as np
 from divulge.contract import (
     Access,
     Array,
+    Candidates,
     Fitted,
     Gradients,
     Hyperparameters,
@@ -36,13 +37,30 @@ class Victim:
         """The same victim with its model running, held as `api`."""
         if not self.served:
             return self
-        kind: type[Predictions] = {"predictions": Predictions, "gradients": Gradients}[self.served["kind"]]
-        return Victim({**self.held, "api": kind.of(self.served["network"])}, self.truth)
+        kind, network = self.served["kind"], self.served["network"]
+        refuse_unknown([kind], ("predictions", "gradients", "smoothgrad"), "kind of a served model")
+        api: Predictions = Predictions.of(network) if kind == "predictions" else Gradients.of(network)
+        if kind == "smoothgrad" and isinstance(api, Gradients):
+            from divulge.victims.classifiers import smoothed
+
+            api = smoothed(api, self.served["noise"])
+        return Victim({"api": api, **self.held}, self.truth)
 
 
-def make(recipe: str, X: Array, y: Array, rng: np.random.Generator, **settings: Any) -> Victim:
-    """Train the victim a recipe describes on the points given."""
+def make(
+    recipe: str,
+    X: Array,
+    y: Array,
+    rng: np.random.Generator,
+    *,
+    test: Candidates | None = None,
+    shape: tuple[int, ...] | None = None,
+    **settings: Any,
+) -> Victim:
+    """Train the victim a recipe describes on the points given, which are pictures where they have a shape."""
     refuse_unknown([recipe], RECIPES, "recipe")
+    if recipe in PICTURED:
+        settings = {**settings, "test": test, "shape": shape}
     return RECIPES[recipe](X, y, rng, **settings)
 
 
@@ -99,10 +117,47 @@ def _random_network(
     return Victim({}, {"weights": network}, {"kind": kind, "network": network})
 
 
+def _classifier(
+    X: Array,
+    y: Array,
+    rng: np.random.Generator,
+    architecture: str,
+    test: Candidates | None,
+    shape: tuple[int, ...] | None,
+    kind: str = "gradients",
+    noise: float = 1.0,
+    pool: float = 1 / 6,
+    repeat: int = 0,
+    double: bool = False,
+    **settings: Any,
+) -> Victim:
+    """A classifier behind an API, and a share of the points, without labels, for whoever copies it; none for 0.
+
+    `noise` of SmoothGrad is in standard deviations of the data. `repeat` tells victims apart that differ in their random
+    numbers only. `double` serves a dense network in double precision.
+    """
+    from divulge.victims import classifiers
+
+    order = rng.permutation(len(X))
+    theirs, ours = order[: round(pool * len(X))], order[round(pool * len(X)) :]
+    network = classifiers.train(X[ours], y[ours], rng, architecture=architecture, shape=shape, **settings)
+    held = {"pool": Candidates(X[theirs].astype(np.float32), shape=shape)} if len(theirs) else {}
+    truth: dict[str, Access] = {"copy": network}
+    if test is not None:
+        truth["candidates"] = Candidates(test.X.astype(np.float32), test.y, shape)
+    if double:
+        weights = Weights(tuple((W.astype(float), b.astype(float)) for W, b in network.weights().layers))
+        return Victim(held, {**truth, "weights": weights}, {"kind": kind, "network": weights})
+    return Victim(held, truth, {"kind": kind, "network": network, "noise": noise * float(X.std())})
+
+
 RECIPES: dict[str, Callable[..., Victim]] = {
     "classical": _classical,
     "anonymous": _anonymous,
     "pipeline": _pipeline,
     "network": _network,
     "random-network": _random_network,
+    "classifier": _classifier,
 }
+PICTURED = ("classifier",)
+"Recipes that want to know the shape of pictures, and points to test on."

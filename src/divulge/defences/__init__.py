@@ -1,0 +1,75 @@
+"""What an owner can do to an API, each defence re-tested by the attacks that it should stop.
+
+A defence takes what an attacker would hold and returns what the attacker holds instead:
+
+    api = defended(Gradients.of(model), "rounding", digits=3)
+
+It is a fact about the service, so an attack cannot see that it is there, and the owner's own work behind it (the samples of
+a smoothed gradient, say) is not counted as queries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import MISSING, asdict, fields, replace
+from typing import Any, Protocol, TypeVar
+
+from divulge.contract import Predictions
+from divulge.defences.answers import Absolute, Noise, Rounding, TopClass
+from divulge.defences.asking import QueryLimit, SmoothGrad
+from divulge.errors import BadInput, refuse_unknown
+
+__all__ = ["DEFENCES", "Defence", "defended", "from_table"]
+
+P = TypeVar("P", bound=Predictions)
+
+
+class Defence(Protocol):
+    """Fields are settings; `guard` returns the same kind of access with other answers. `seed` is its own randomness."""
+
+    def guard(self, access: P, seed: int) -> P: ...
+
+
+DEFENCES: dict[str, type[Defence]] = {
+    "rounding": Rounding,
+    "noise": Noise,
+    "absolute": Absolute,
+    "top-class": TopClass,
+    "smoothgrad": SmoothGrad,
+    "query-limit": QueryLimit,
+}
+
+
+def defended(access: P, name: str, *, seed: int = 0, **settings: Any) -> P:
+    """The same API behind a defence of this name. Its identity says which, so no run takes one for the other."""
+    refuse_unknown([name], DEFENCES, "defence")
+    kind: Any = DEFENCES[name]
+    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+        raise BadInput(f"expected a whole number from 0 as seed of the defence {name!r}, got {seed!r}; correct it")
+    refuse_unknown(settings, [field.name for field in fields(kind)], f"defence {name!r}")
+    missing = [field.name for field in fields(kind) if field.name not in settings and field.default is MISSING]
+    if missing:
+        raise BadInput(f"expected {' and '.join(missing)} for the defence {name!r}, got none; give it")
+    defence = kind(**settings)
+    said = ", ".join(f"{key}={value!r}" for key, value in sorted(asdict(defence).items()))
+    guarded = defence.guard(access, seed)
+    return replace(guarded, identity=f"{access.identity} behind {name}({said}) seed {seed}")  # type: ignore[no-any-return]
+
+
+def from_table(access: object, table: Any, *, seed: int = 0) -> Predictions:
+    """The same, from a table in a file: `{ name = "rounding", digits = 3 }`, or a list of such, the first nearest the model.
+
+    A table may name a seed of its own.
+    """
+    if isinstance(table, list) and table:
+        nearest = from_table(access, table[0], seed=seed)
+        return from_table(nearest, table[1:], seed=seed) if table[1:] else nearest
+    if not isinstance(table, Mapping) or not isinstance(table.get("name"), str):
+        raise BadInput(
+            f'expected a defence as a table with a name, got {table!r}; write {{ name = "rounding", digits = 3 }}'
+        )
+    if not isinstance(access, Predictions):
+        raise BadInput(
+            f"a defence changes what an API answers, got {type(access).__name__}; give it to predictions or gradients"
+        )
+    return defended(access, **{"seed": seed, **table})

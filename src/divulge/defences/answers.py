@@ -1,0 +1,123 @@
+"""Defences that change the answer to a query: fewer digits, noise, no signs, one class only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from typing import Any, Literal, TypeVar, cast
+
+import numpy as np
+from pydantic import NonNegativeInt, PositiveFloat, PositiveInt
+
+from divulge.contract import Array, Gradients, Predictions, option_class
+from divulge.defences.draws import generator
+from divulge.errors import BadInput
+
+P = TypeVar("P", bound=Predictions)
+Ask = Callable[[Array], Array]
+Part = Literal["all", "values", "gradients"]
+
+TYPICAL = 64
+"Standard normal points at which the owner looks how large answers usually are: enough for two digits of it."
+
+
+@option_class
+class Rounding:
+    """Fewer digits."""
+
+    decimals: NonNegativeInt | None = None
+    "Digits after the point."
+    digits: PositiveInt | None = None
+    "Significant digits."
+    of: Part = "all"
+    "What is rounded."
+
+    def guard(self, access: P, seed: int) -> P:
+        if (self.decimals is None) == (self.digits is None):
+            raise BadInput(
+                f"expected one of decimals and digits for rounding, got decimals={self.decimals}, digits={self.digits}; "
+                "give exactly one"
+            )
+        return changed(access, self.of, lambda ask, _: lambda X: self.rounded(ask(X)))
+
+    def rounded(self, answer: Array) -> Array:
+        if self.decimals is not None:
+            return np.asarray(np.round(answer, self.decimals))
+        sizes = np.abs(np.asarray(answer, float))
+        first = np.floor(np.log10(np.where(sizes > 0, sizes, 1.0)))  # place of the first digit
+        scale = 10.0 ** (cast(int, self.digits) - 1 - first)
+        return np.asarray(np.round(answer * scale) / scale)
+
+
+@option_class
+class Noise:
+    """Gaussian noise on every number."""
+
+    sigma: PositiveFloat
+    "Its standard deviation, in units of what the answers usually are."
+    fresh: bool = False
+    "True draws it anew for every query, which an attacker averages away; else a point gets the same noise each time."
+    of: Part = "all"
+    "What gets noise."
+
+    def guard(self, access: P, seed: int) -> P:
+        stream = np.random.default_rng(seed)
+
+        def noisy(ask: Ask, what: str) -> Ask:
+            @cache
+            def size() -> float:
+                answers = ask(np.random.default_rng(0).standard_normal((TYPICAL, access.dimension)))
+                return float(np.sqrt(np.mean((answers - (answers.mean(0) if what == "values" else 0)) ** 2)))
+
+            def answer(X: Array) -> Array:
+                told = np.asarray(ask(X), float)
+                if self.fresh:
+                    drawn = stream.standard_normal(told.shape)
+                else:
+                    drawn = np.stack([generator(seed, what, x).standard_normal(told.shape[1:]) for x in X])
+                return told + self.sigma * size() * drawn
+
+            return answer
+
+        return changed(access, self.of, noisy)
+
+
+@option_class
+class Absolute:
+    """Gradients without their signs, as saliency maps show them."""
+
+    def guard(self, access: P, seed: int) -> P:
+        return changed(access, "gradients", lambda ask, _: lambda X: np.abs(ask(X)))
+
+
+@option_class
+class TopClass:
+    """The gradient of the largest output only, instead of every output's."""
+
+    def guard(self, access: P, seed: int) -> P:
+        def largest(ask: Ask, _: str) -> Ask:
+            def answer(X: Array) -> Array:
+                top = np.asarray(access.value(X)).reshape(len(X), -1).argmax(axis=1)
+                return np.asarray(np.asarray(ask(X))[np.arange(len(X)), top])
+
+            return answer
+
+        guarded = changed(access, "gradients", largest)
+        if np.ndim(cast(Gradients, access).gradient(np.zeros((1, access.dimension)))) != 3:
+            raise BadInput(
+                "expected gradients of several outputs to keep one of, got those of one; defend a scalar otherwise"
+            )
+        return guarded
+
+
+def changed(access: P, part: Part, change: Callable[[Ask, str], Ask]) -> P:
+    """The same access with what it answers changed, by a function of (how it was asked, what it answers)."""
+    if part == "gradients" and not isinstance(access, Gradients):
+        raise BadInput("this defence changes gradients, got an API of values only; hold gradients of it")
+    others: dict[str, Any] = {}
+    if part != "gradients":
+        others["value"] = change(access.value, "values")
+    if isinstance(access, Gradients) and part != "values":
+        others["gradient"] = change(access.gradient, "gradients")
+    return replace(access, **others)
