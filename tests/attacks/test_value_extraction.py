@@ -196,8 +196,12 @@ def test_a_copy_that_does_not_agree_is_no_leak():
 def test_candidates_measure_the_copy_where_it_matters():
     X = np.random.default_rng(5).standard_normal((100, 20))
     classes, value = weights(*network(20, 10, 4)), weights(*network(20, 10))
-    found = ValueExtraction()(Predictions.of(classes), truth={"candidates": Candidates(X)}, context=Context(1))
+    found = ValueExtraction()(
+        Predictions.of(classes), truth={"candidates": Candidates(X), "weights": classes}, context=Context(1)
+    )
     assert found.scores["agreement at the candidates"].value == 1
     assert found.scores["agreement at the candidates"].null < 1
-    found = ValueExtraction()(Predictions.of(value), truth={"candidates": Candidates(X)}, context=Context(1))
+    found = ValueExtraction()(
+        Predictions.of(value), truth={"candidates": Candidates(X), "weights": value}, context=Context(1)
+    )
     assert found.scores["relative error at the candidates"].value < 1e-7

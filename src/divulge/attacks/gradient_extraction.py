@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Annotated, ClassVar
 
 import numpy as np
@@ -19,6 +20,7 @@ from divulge.contract import (
     Score,
     TaxonomyId,
     Truth,
+    Verdict,
     Weights,
     option_class,
 )
@@ -32,12 +34,16 @@ from divulge.solvers.two_layer import Layers, TwoLayer, weight_error
 
 TRIES = 3  # points looked at before the answers are judged: a kink may lie beside one of them
 COARSE = 1e-5  # noise, relative to slopes, above which kinks cannot be told from it
-BOXED = 8  # times as many checks: in a corner of a box a unit may switch that does so nowhere else
+BOUNDED = 8  # times as many checks in a box or a ball: a unit may switch in a corner of it and nowhere else
 DIGITS = 0.01  # of the usual size: so precisely places are still known at the far end of a line
 SHRINKING = 4.0  # by how much points move nearer to 0 until all probabilities can be read
 READABLE = 12  # times at most
+HUGE = 1e100  # squares of larger numbers, or of smaller than its inverse, are lost
+EXACT = 1e-6  # error, relative to slopes, up to which a copy is called exact
+WRONG = 1e-2  # and, where the truth is known, above which it is none
+SURE = 3.0  # over the number of agreeing points: the share of space that may be wrong, at 95 %
 FRESH = 1000  # points at which a copy is scored
-SUM = "probabilities stay the same when all logits grow alike, so those of the copy have sum 0"
+SUM = " with sum 0, because probabilities stay the same when all logits grow alike"
 
 
 @option_class
@@ -76,8 +82,8 @@ class GradientExtraction(Attack[Gradients, Weights]):
             Tolerance(local.noise),
             context.rng,
             start=TwoLayer.affine(start, start[:, 0]),
-            checks=self.checks * (BOXED if isinstance(oracle.region, Box) else 1),
-            progress=context.progress,
+            checks=self.checks * (1 if oracle.unbounded else BOUNDED),
+            progress=partial(_go_on, context),
         )
         try:
             peeling.run()
@@ -94,13 +100,16 @@ class GradientExtraction(Attack[Gradients, Weights]):
         known, points = truth.get(Weights), truth.get(Candidates)
         if known is None or known.dimension != loot.dimension:
             return finding
-        X = points.X if points is not None else np.random.default_rng(0).standard_normal((FRESH, held.dimension))
+        X = points.X if points is not None else self._usual(held.dimension)
         Y, mine_at = known.predict(X), loot.predict(X)
         if any(SUM in note for note in finding.notes):
             Y = Y - Y.mean(1, keepdims=True)
         if Y.shape == mine_at.shape:
-            error = np.abs(mine_at - Y).max() / np.abs(Y - Y.mean(0)).max()
-            scores["largest error at points"] = Score(float(error), 1.0, "always answering the mean", better="lower")
+            error = float(np.abs(mine_at - Y).max() / np.abs(Y - Y.mean(0)).max())
+            scores["largest error at points"] = Score(error, 1.0, "always answering the mean", better="lower")
+            if finding.verdict is Verdict.LEAK and error > WRONG:
+                said = f"The truth shows that the copy is off by {error:.1g} of the spread of answers. {finding.summary}"
+                finding = replace(finding, verdict=Verdict.FAILED, summary=said)
             if Y.shape[1] > 1:
                 top = Y.argmax(1)
                 common = float(np.bincount(top).max() / len(top))
@@ -119,6 +128,13 @@ class GradientExtraction(Attack[Gradients, Weights]):
             )
         return replace(finding, scores={**scores, **finding.scores})
 
+    def _usual(self, dimension: int) -> Array:
+        """Points as the model is usually asked for, to score a copy."""
+        rng = np.random.default_rng(0)
+        if self.low is None or self.high is None:
+            return self.scale * rng.standard_normal((FRESH, dimension))
+        return rng.uniform(self.low, self.high, (FRESH, dimension))
+
     def _region(self, dimension: int) -> Region:
         if self.low is None and self.high is None:
             return Everywhere(dimension, self.scale)
@@ -128,42 +144,44 @@ class GradientExtraction(Attack[Gradients, Weights]):
 
     def _found(self, peeling: Peeling, oracle: _Oracle) -> Finding[Weights]:
         copy, worst = peeling.copy, peeling.worst
-        asked, units = oracle.asked, copy.units
-        loot, plain = oracle.network(copy, peeling.level, exact=True)
+        asked, units, fresh = oracle.asked, copy.units, len(peeling.X) - peeling.used
+        loot, plain = oracle.network(copy, peeling.level, exact=oracle.unbounded and worst <= EXACT)
         where = oracle.region_in_words()
         if not units:
-            summary = (
-                f"The model is linear{where}: one query gives its weights, and {len(peeling.X)} points agree to {worst:.0e}."
-            )
+            summary = f"The model is linear{where}: one query gives its weights, and {fresh} points agree to {worst:.0e}."
         else:
+            which = "hidden units of the network follow" if oracle.unbounded else f"hidden units that show{where} follow"
             summary = (
-                f"The {units:,} hidden units of the network follow from {asked:,} queries, {asked / units:.2g} a unit: "
-                f"the copy agrees{where} with {len(peeling.X) - peeling.used} fresh points to {worst:.0e}."
+                f"{units:,} {which} from {asked:,} queries, {asked / units:.2g} a unit: the copy agrees with {fresh} "
+                f"fresh points to {worst:.0e} of its slopes."
+            )
+        notes = [f"Lines asked along: {peeling.lines}; answers are precise to {peeling.noise:.0e} of the slopes."]
+        if not oracle.unbounded:
+            notes.append(f"Up to {SURE / fresh:.1%} of the points{where} may still be wrong, at 95 % confidence.")
+        if units:
+            notes.append(
+                "The copy is a plain two-layer network, balanced: every unit's weights, in and out, have one norm."
+                if plain
+                else "Which way round its units are cannot be told: pairs of units add what is linear."
+            )
+        if oracle.link is not answers.IDENTITY:
+            notes.append(
+                f"Answers come through a {oracle.link.name} link, the copy gives logits{SUM if oracle.shifted else ''}."
             )
         return Finding.leak(
             loot,
             summary,
             scores={"disagreement at fresh points": Score(worst, 1.0, "a copy without slope", better="lower")},
             figures=self._figures(peeling),
-            notes=tuple(
-                note
-                for note in (
-                    f"Answers come through a {oracle.link.name} link: {SUM}." if oracle.link is answers.SOFTMAX else "",
-                    "The copy is a plain two-layer network, balanced: every unit's weights, in and out, have one norm."
-                    if plain
-                    else "Which way round its units are cannot be told: pairs of units add what is linear.",
-                    f"{peeling.lines} lines; answers are precise to {peeling.noise:.0e} of the slopes.",
-                )
-                if note
-            ),
+            notes=tuple(notes),
         )
 
     def _wrong(self, peeling: Peeling, oracle: _Oracle) -> Finding[Weights]:
         """Why no copy agrees: too many kinks for one layer, or a few that were not found."""
         if peeling.endless or peeling.growing:
             raise NotApplicable(
-                f"the function is not a two-layer ReLU network: kinks found along {peeling.lines} lines are no hyperplanes, "
-                f"and each line brings new ones ({', '.join(map(str, peeling.found[:4]))} ...)"
+                "the function is not a two-layer ReLU network: where its gradient changes is no set of hyperplanes "
+                f"(kinks found line by line, each on what the others do not explain: {', '.join(map(str, peeling.found))})"
             )
         error = peeling.errors()
         return self._partial(
@@ -184,7 +202,12 @@ class GradientExtraction(Attack[Gradients, Weights]):
             where = f"; wrong points lie {size[~good].min():.2g} to {size[~good].max():.2g} from 0"
         loot, _ = oracle.network(copy, peeling.level, exact=False, agreement=share)
         return Finding.failed(
-            f"{copy.units:,} units were found, then {reason}; the copy agrees at {good.sum()} of {len(good)} points{where}",
+            f"{copy.units:,} units were found, then {reason}; "
+            + (
+                f"the copy agrees at {good.sum()} of {len(good)} points{where}"
+                if len(good)
+                else "the copy was not checked yet"
+            ),
             loot=loot,
             figures=self._figures(peeling),
             partial=partial,
@@ -195,6 +218,12 @@ class GradientExtraction(Attack[Gradients, Weights]):
             return ()
         queries, units = np.array(peeling.history, dtype=float).T
         return (Curve("Units found against queries", "queries", "hidden units", {"found": (queries, units)}),)
+
+
+def _go_on(context: Context, done: int, total: int) -> None:
+    """Show how far it is, unless time is up."""
+    context.budget.check()
+    context.progress(done, total)
 
 
 class _Oracle:
@@ -226,7 +255,9 @@ class _Oracle:
         """Which link the answers come through and how precise they are; refuses what has no pieces."""
         best: Local | None = None
         places = [*(self.region.usual(self.rng) for _ in range(TRIES)), *self.region.points(TRIES, self.rng)]
-        for place in places:
+        for number, place in enumerate(places):
+            if best is not None and number >= TRIES:
+                break
             X = answers.around(place, self.rng)
             A, J = self.ask(X)
             self.single = answers.single(A, J)
@@ -241,6 +272,17 @@ class _Oracle:
                 break
         if best is None or not best.flat or not best.matches:
             raise NotApplicable(self._reason(best))
+        again, _ = self.ask(X[:1])
+        if np.abs(again[0] - A[0]).max() > COARSE * np.abs(A).max():
+            raise NotApplicable(
+                f"the same point got {A[0, 0]:.6g} among others and {again[0, 0]:.6g} alone: answers are noisy, or depend "
+                "on what else is asked"
+            )
+        size = np.linalg.norm(J[0])
+        if not 1 / HUGE < size < HUGE:
+            raise NotApplicable(
+                f"gradients of size {size:.0e} are beyond what can be computed with; give the scale of inputs"
+            )
         if best.noise > COARSE:
             raise NotApplicable(
                 f"answers are precise to {best.noise:.0e} of the slopes, but kinks need {COARSE:.0e} to be told apart"
@@ -258,13 +300,24 @@ class _Oracle:
         (hidden, (out, constant)), plain = copy.layers(max(level, 1e-9))
         if self.outputs < self.classes:
             out, constant = np.concatenate([-out, out]) / 2, np.concatenate([-constant, constant]) / 2
-        layers = (hidden, (out, constant)) if len(hidden[1]) else ((np.asarray(copy.linear), copy.constant),)
+        if not copy.units and self.outputs == self.classes:
+            return Weights(((np.asarray(copy.linear), copy.constant),), exact=exact, agreement=agreement), True
+        layers = hidden, (out, constant)
         return Weights(layers, exact=exact, agreement=agreement), plain
+
+    @property
+    def unbounded(self) -> bool:
+        return isinstance(self.region, Everywhere)
+
+    @property
+    def shifted(self) -> bool:
+        """Whether logits are known but for a number that all share."""
+        return self.link is answers.SOFTMAX
 
     def region_in_words(self) -> str:
         if isinstance(self.region, Box):
             return f" in the box from {self.region.low:g} to {self.region.high:g}"
-        return f" up to {self.region.radius:g} from 0" if isinstance(self.region, Ball) else ""
+        return f" where inputs are of size {self.region.radius:g}" if isinstance(self.region, Ball) else ""
 
     def _readable(self) -> Region:
         """As far from 0 as all probabilities can be told."""

@@ -173,10 +173,13 @@ def _copied(
             f"{score.null:.1%}."
         )
         return Finding.leak(copy, summary, **found)
+    seen = score.null + (high - low) / 2
     return Finding.none_found(
-        f"A {name} copy trained on the {source} at {len(asked['X'])} queries agrees with the target no more often than "
-        f"the most common class does: {score.value:.1%} against {score.null:.1%}.",
-        power=f"{len(agrees)} fresh queries show an agreement above {score.null + high - score.value:.1%}.",
+        f"A {name} copy trained on the {source} at {len(asked['X'])} queries does not surely agree with the target more "
+        f"often than the most common class does: {score.value:.1%} ({low:.1%} to {high:.1%}) against {score.null:.1%}.",
+        power=f"{len(agrees)} fresh queries show an agreement above {seen:.1%}."
+        if seen < 1
+        else "The target names one class only: no agreement could show anything.",
         **found,
     )
 

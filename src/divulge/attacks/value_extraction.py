@@ -117,10 +117,8 @@ class ValueExtraction(Attack[Predictions, Weights]):
             scores["queries per parameter"] = Score(
                 finding.cost.queries / parameters, 1.0, "one answer for every unknown weight", better="lower"
             )
-        if candidates is not None and candidates.X.shape[1] == loot.dimension:
-            answers = np.asarray(held.value(candidates.X), float).reshape(len(candidates.X), -1)
-            copied = loot.predict(candidates.X)
-            scores |= _at_candidates(affine.LOGISTIC.answers(copied) if LOGIT in finding.notes else copied, answers)
+        if candidates is not None and known is not None and known.dimension == candidates.X.shape[1] == loot.dimension:
+            scores |= _at_candidates(loot.predict(candidates.X), known.predict(candidates.X))
         return replace(finding, scores=scores)
 
 

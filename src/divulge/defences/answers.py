@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
-from typing import Any, Literal, TypeVar, cast
+from typing import Annotated, Any, Literal, TypeVar, cast
 
 import numpy as np
-from pydantic import NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import Field
 
 from divulge.contract import Array, Gradients, Predictions, option_class
 from divulge.defences.draws import generator
@@ -26,9 +26,9 @@ TYPICAL = 64
 class Rounding:
     """Fewer digits."""
 
-    decimals: NonNegativeInt | None = None
+    decimals: Annotated[int, Field(ge=0, le=300)] | None = None
     "Digits after the point."
-    digits: PositiveInt | None = None
+    digits: Annotated[int, Field(ge=1, le=17)] | None = None
     "Significant digits."
     of: Part = "all"
     "What is rounded."
@@ -46,15 +46,15 @@ class Rounding:
             return np.asarray(np.round(answer, self.decimals))
         sizes = np.abs(np.asarray(answer, float))
         first = np.floor(np.log10(np.where(sizes > 0, sizes, 1.0)))  # place of the first digit
-        scale = 10.0 ** (cast(int, self.digits) - 1 - first)
-        return np.asarray(np.round(answer * scale) / scale)
+        places = np.clip(cast(int, self.digits) - 1 - first, -300, 300)  # what is smaller still becomes 0
+        return np.asarray(np.round(answer * 10.0**places) / 10.0**places)
 
 
 @option_class
 class Noise:
     """Gaussian noise on every number."""
 
-    sigma: PositiveFloat
+    sigma: Annotated[float, Field(gt=0, allow_inf_nan=False)]
     "Its standard deviation, in units of what the answers usually are."
     fresh: bool = False
     "True draws it anew for every query, which an attacker averages away; else a point gets the same noise each time."

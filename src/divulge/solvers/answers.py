@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from divulge.solvers.affine import ROUNDING, adds_to_one, resolution
+from divulge.solvers.affine import adds_to_one, resolution
 
 Array = npt.NDArray[Any]
 
@@ -18,6 +18,7 @@ LOOKED_AT = 4000  # numbers are enough to see how finely they are given
 FINEST = 1e-14  # no answers are taken to be more precise: they are sums of thousands of rounded numbers
 MARGIN = 4.0  # times the rounding of a number, and
 SEEN = 8.0  # times the differences seen between answers that should be the same
+EQUAL = 16.0  # times the rounding of a number: sums of many differ no more
 MATCHING = 0.02  # of a rise: a gradient further from the rise of the values is not theirs
 FLOOR = 1e-290  # smaller probabilities have lost digits
 
@@ -84,17 +85,19 @@ def looked_at(link: Link, X: Array, A: Array, J: Array) -> Local:
     slopes, sizes = found[:, :, :-1], np.linalg.norm(X, axis=1)
     scale = float(np.linalg.norm(slopes[0])) or 1.0
     bends = np.linalg.norm(slopes[1:] - slopes[0], axis=(1, 2)) / scale
-    rounding = _rounding(A, J, slopes, scale, sizes)
-    same = np.flatnonzero(bends <= max(4 * rounding, 1e-9))
+    number, cut = _rounding(A, J, slopes, scale, sizes)
+    same = np.flatnonzero(bends <= EQUAL * number)
     if not len(same):
-        return Local(link, tuple(bends), 0.0, rounding)
+        return Local(link, tuple(bends), 0.0, max(number, cut))
     drift = np.linalg.norm(found[1:, :, -1] - found[0, :, -1], axis=1)[same]
     rise = np.linalg.norm(np.einsum("od,nd->no", slopes[0], X[1:] - X[0]), axis=1)[same]
     unit = scale * sizes[0] + float(np.linalg.norm(found[0, :, -1]))
+    # Slopes of few digits are rounded only if the values do not rise exactly by them.
+    rounding = number if drift.max() <= EQUAL * number * unit else max(number, cut)
     # Over the longest step with the same slope, rounding weighs least.
-    worst = float(max(0.0, drift[-1] - 4 * rounding * unit) / max(rise[-1], 1e-300))
-    noise = max(FINEST, rounding, SEEN * float(bends[same].max()))
-    return Local(link, tuple(bends), worst, max(noise, SEEN * float((drift / unit).max())) if worst <= MATCHING else noise)
+    worst = float(max(0.0, drift[-1] - EQUAL * rounding * unit) / max(rise[-1], 1e-300))
+    noise = max(FINEST, rounding, SEEN * float(bends[same].max()), SEEN * float((drift / unit).max()))
+    return Local(link, tuple(bends), worst, noise)
 
 
 def around(x: Array, rng: np.random.Generator) -> Array:
@@ -110,10 +113,11 @@ def single(A: Array, J: Array) -> bool:
         return bool((A.astype(np.float32) == A).all() and (J.astype(np.float32) == J).all())
 
 
-def _rounding(A: Array, J: Array, slopes: Array, scale: float, sizes: Array) -> float:
-    """How finely slopes and values are given, relative to the size of slopes."""
+def _rounding(A: Array, J: Array, slopes: Array, scale: float, sizes: Array) -> tuple[float, float]:
+    """How finely slopes and values are given, relative to slopes: by their floating-point numbers, and by their digits."""
     of_slopes, of_values = resolution(J.ravel()[:LOOKED_AT]), resolution(A.ravel()[:LOOKED_AT])
-    number = MARGIN / ROUNDING * max(of_slopes.relative, of_values.relative)
-    number = max(number, 0.5 * 10.0 ** (1 - min(of_slopes.digits, of_values.digits)))
+    single_precision = single(A, J)
+    number = MARGIN * float(np.finfo(np.float32 if single_precision else np.float64).eps)
     grid = of_slopes.step * np.sqrt(slopes[0].size) / scale
-    return float(max(number, grid, of_values.step / (scale * max(sizes[0], 1e-300))))
+    digits = 0.5 * 10.0 ** (1 - min(of_slopes.digits, of_values.digits))
+    return number, float(max(grid, digits, of_values.step / (scale * max(sizes[0], 1e-300))))

@@ -16,6 +16,8 @@ from divulge.solvers import affine
 Array = npt.NDArray[Any]
 Watch = Callable[[int], None]
 
+CLASSES = 1000
+"Whole numbers beyond this are counts, not classes."
 RATE = 1e-2
 "The highest learning rate of the one-cycle schedule."
 VALUES = 0.3
@@ -179,6 +181,8 @@ def outputs(*answers: Array) -> list[Array]:
     if not whole:
         return columns
     count = max(int(together.max()) + 1, 2)
+    if count > CLASSES:  # a number, not a class
+        return columns
     return [np.eye(count)[one[:, 0].astype(int)] for one in columns]
 
 

@@ -19,6 +19,8 @@ VAGUE = 0.05  # of an interval
 WIDTHS = 8.0  # uncertainties: an interval no wider cannot be divided
 CALM = 6.0  # expected kinks of an interval below which a single one is taken for granted
 FURTHER = 30.0  # times as far from 0 as a kink: a point there says less about its place than one beside it
+HOPELESS = 100  # kinks too close to be told apart, and half of all: these are no kinks
+PRECISE = 1e-10  # noise above which kinks may well be too close
 ROUNDS = 100  # more than the digits of a floating-point number: no interval can be divided more often
 
 
@@ -101,6 +103,8 @@ class Search:
         "Intervals (n, 2) between two points that have to be looked into."
         self.empty = 0.0
         "How much of the line is known to be without a kink."
+        self.unsure = 0
+        "How many intervals became too narrow to be divided."
         self.held = np.zeros((0, 2), dtype=int)
         "Intervals with a single kink, as far as is known."
         self.tested = np.zeros((0, 2), dtype=bool)
@@ -126,6 +130,8 @@ class Search:
             self._close()
             if progress:
                 progress(len(self.held), len(self.held) + len(self.open))
+            if self.unsure > HOPELESS + len(self.held) / 2 and self.tolerance.noise < PRECISE:
+                return False
             if len(self.open):
                 intervals, self.open = self.open, np.zeros((0, 2), dtype=int)
                 self._probe(intervals, np.zeros(intervals.shape, dtype=bool))
@@ -172,6 +178,7 @@ class Search:
         elif self.trusting:
             everywhere = np.concatenate([length, self._length(self.held)])
             single |= inside & (_rate(everywhere, self.empty) * length < CALM)
+        self.unsure += int(narrow.sum())
         self._hold(intervals[single], np.repeat(narrow[single, None], 2, axis=1))
         self.open = intervals[~single]
 

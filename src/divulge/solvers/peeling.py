@@ -94,7 +94,7 @@ class Peeling:
             self.search = Search(self._missing, line, self.tolerance, trusting=trusting)
             self.endless += not self.search.settle(self.progress)
             self.found.append(len(self.search.held))
-            if self.growing:
+            if self.growing or self.endless:
                 return
             worst = self._doubt()
             while worst <= self.level and self.noise <= SHARP:
@@ -109,7 +109,8 @@ class Peeling:
             self.history.append((self.asked, self.base.units))
             self.tolerance.noise = self.noise * SUMMED  # what is missing from now on is a difference of sums
             worst = self._worst()
-            progress = worst < best / 2 or self.base.units > most
+            # A line across all of space meets every unit: what later ones bring is no progress unless the copy is better.
+            progress = worst < best / 2 or (not line.endless and self.base.units > most)
             best, most, stale = min(best, worst), max(most, self.base.units), 0 if progress else stale + 1
             if stale >= STALE // 2 and worst < ROUGH:
                 self.level = 2 * worst
@@ -132,11 +133,15 @@ class Peeling:
 
     def _worst(self) -> float:
         """The largest error at points asked for checking, of which there are some from now on."""
+        self._ask_first()
+        return self.worst
+
+    def _ask_first(self) -> None:
         if not len(self.X):
             # The more kinks, the more points it takes to tell which are wrong; jumps of several outputs are hardly ever.
-            many = min(GUIDES, self.copy.units // 10) if self.base.linear.shape[0] == 1 else self.checks
-            self._ask_more(self.region.points(max(FEW, min(many, GUIDES)), self.rng))
-        return self.worst
+            scalar = self.base.linear.shape[0] == 1
+            many = min(GUIDES, self.copy.units // 10) if scalar else min(GUIDES, self.checks)
+            self._ask_more(self.region.points(max(FEW, many), self.rng))
 
     def _ask_more(self, X: Array) -> Array:
         C = self.ask(X)
@@ -211,7 +216,7 @@ class Peeling:
         return replace(copy, linear=copy.linear + shift[:, :-1], constant=copy.constant + shift[:, -1])
 
     def _tight(self, copy: TwoLayer) -> Array:
-        """Points beside many kinks at once: a kink that is several of the function's would be wrong there.
+        """Points beside many kinks at once, on one side and on the other: a kink that is several is wrong on one of them.
 
         Half as many hyperplanes as there are dimensions meet in points not too far away.
         """
@@ -227,10 +232,10 @@ class Peeling:
             size = np.linalg.norm(at)
             negligible = self.level * (self.tolerance.scale * size + self.tolerance.offset) / weights[chosen]
             gap = np.maximum(TIGHT * size * lengths[chosen], 4 * negligible)
-            at = at + inverse @ (gap * self.rng.choice([-1.0, 1.0], len(chosen)))
-            met = np.abs(np.abs(planes @ at + shift) - gap) < gap / 2
-            if self.region.holds(at) and met.any():
-                found.append(at)
+            step = inverse @ (gap * self.rng.choice([-1.0, 1.0], len(chosen)))
+            met = np.abs(np.abs(planes @ (at + step) + shift) - gap) < gap / 2
+            if met.any() and self.region.holds(at + step) and self.region.holds(at - step):
+                found += [at + step, at - step]
                 waiting = np.concatenate([waiting, chosen[~met]])
             elif group > 1:  # parallel planes do not meet, and others only outside the region
                 waiting = np.concatenate([waiting, chosen])
@@ -241,9 +246,11 @@ class Peeling:
         """Probe again those kinks that look most like what the copy lacks, as long as some are wrong; what it then lacks."""
         search = self.search
         while search is not None:
-            worst = self._worst()
+            self._ask_first()
             lacking, error = self.off(self.copy, self.X, self.C)
-            bad = error > self.level
+            worst, bad = float(error.max()), error > self.level
+            if self.progress:
+                self.progress(len(search.held), len(search.held) + int(bad.sum()))
             doubtful = np.flatnonzero(~search.tested.all(1))
             if not bad.any() or not len(doubtful):
                 break

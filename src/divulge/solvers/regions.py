@@ -71,6 +71,7 @@ class Ball:
 
     def points(self, count: int, rng: np.random.Generator, hints: Array | None = None) -> Array:
         sizes = self.radius * rng.uniform(0, 1, (count, 1))
+        sizes[::2] = self.radius  # most of a ball is near its surface
         return np.asarray(sizes * rng.standard_normal((count, self.dimension)))
 
     def usual(self, rng: np.random.Generator) -> Array:

@@ -67,6 +67,8 @@ class Piece:
 
     @property
     def slope(self) -> Array:
+        if not self.high > self.low:  # one place has no slope
+            return np.zeros_like(self.at_low)
         return np.asarray((self.at_high - self.at_low) / (self.high - self.low))
 
     def at(self, t: float) -> Array:
@@ -76,7 +78,7 @@ class Piece:
     def reach(self, t: float) -> float:
         """How many times the noise of its ends the straight line through them has at t."""
         outside = max(self.low - t, t - self.high, 0.0)
-        return 1 + 2 * outside / (self.high - self.low)
+        return 1 + 2 * outside / (self.high - self.low) if self.high > self.low else np.inf
 
     def extend(self, t: float, value: Array) -> None:
         if t > self.high:

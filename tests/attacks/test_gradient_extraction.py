@@ -1,0 +1,266 @@
+"""Weights from explanations: exact, or refused with a measurement, and never wrong and called a leak."""
+
+import numpy as np
+import pytest
+import torch
+
+from divulge import Candidates, Gradients, Verdict, Weights
+from divulge.attacks import GradientExtraction
+from divulge.contract import Budget, Context
+from divulge.errors import BadInput, TargetFailed
+
+
+def network(units, inputs, outputs, seed=0, biases=1.0):
+    rng = np.random.default_rng(seed)
+    return Weights(
+        (
+            (rng.standard_normal((units, inputs)) / np.sqrt(inputs), biases * rng.standard_normal(units)),
+            (rng.standard_normal((outputs, units)) / np.sqrt(units), biases * rng.standard_normal(outputs)),
+        )
+    )
+
+
+def steal(target, truth=None, **options):
+    truth = {"weights": truth} if truth is not None else None
+    return GradientExtraction(**options)(target, truth=truth, context=Context(1))
+
+
+SCALAR, SEVERAL = network(40, 30, 1), network(40, 30, 4)
+API = Gradients.of(SCALAR)
+
+
+def explained(gradient, value=API.value, dimension=30):
+    return Gradients(value, dimension, gradient=gradient)
+
+
+@pytest.mark.parametrize(
+    ("units", "inputs", "outputs", "most"),
+    [(1, 3, 1, 40), (10, 5, 1, 8), (40, 30, 1, 4), (40, 30, 4, 2), (120, 200, 1, 2.9), (60, 200, 10, 1.4), (90, 20, 1, 4)],
+)
+def test_a_network_follows_from_few_queries_to_the_last_digits(units, inputs, outputs, most):
+    true = network(units, inputs, outputs)
+    finding = steal(Gradients.of(true), true)
+    assert finding.verdict is Verdict.LEAK
+    assert finding.loot.exact
+    assert finding.scores["largest error at points"].value < 1e-10
+    assert finding.cost.queries <= most * units
+    assert finding.scores["queries per unit"].value == finding.cost.queries / units
+
+
+def test_the_loot_is_the_plain_network_balanced():
+    finding = steal(Gradients.of(SEVERAL), SEVERAL)
+    (W, b), (V, _) = finding.loot.layers
+    assert len(b) == 40
+    assert finding.scores["largest weight error"].value < 1e-10
+    np.testing.assert_allclose((W**2).sum(1) + b**2, (V**2).sum(0))
+
+
+def test_a_network_without_biases_and_one_with_large_ones():
+    for biases in (0.0, 30.0):
+        true = network(30, 25, 1, biases=biases)
+        finding = steal(Gradients.of(true), true)
+        assert finding.verdict is Verdict.LEAK
+        assert finding.scores["largest error at points"].value < 1e-9
+
+
+def test_inputs_of_another_size_need_only_their_scale():
+    (W, b), out = network(30, 25, 2).layers
+    true = Weights(((W / 1e3, b), out))
+    finding = steal(Gradients.of(true), true, scale=1e3)
+    assert finding.verdict is Verdict.LEAK
+    assert finding.cost.queries < 4 * 30
+
+
+def odd(kind, outputs):
+    """A network with something wrong with it."""
+    (W, b), (V, c) = (tuple(part.copy() for part in layer) for layer in network(24, 18, outputs, seed=3).layers)
+    if kind == "duplicated":
+        W[:6], b[:6] = W[6:12], b[6:12]
+    elif kind == "parallel":
+        W[:6] = W[6:12] * np.array([1, -1, 2, -2, 0.5, 1])[:, None]
+    elif kind == "dead":
+        b[:6] = -1e3
+    elif kind == "cancelling":
+        W[:6], b[:6], V[:, :6] = W[6:12], b[6:12], -V[:, 6:12]
+    elif kind == "tiny":
+        W[:6], b[:6] = W[:6] * 1e-9, b[:6] * 1e-9
+    elif kind == "small":
+        V[:, :6] *= 1e-5
+    elif kind == "signs":
+        V = np.sign(V)
+    elif kind == "unused":
+        W[:6], V[:, 6:9] = 0, 0
+    return Weights(((W, b), (V, c)))
+
+
+@pytest.mark.parametrize("outputs", [1, 3])
+@pytest.mark.parametrize("kind", ["duplicated", "parallel", "dead", "cancelling", "tiny", "small", "signs", "unused"])
+def test_a_copy_of_an_odd_network_is_right_or_is_not_called_a_leak(kind, outputs):
+    true = odd(kind, outputs)
+    finding = steal(Gradients.of(true))
+    X = np.random.default_rng(9).standard_normal((2000, 18)) * 10 ** np.random.default_rng(8).uniform(-1, 2, (2000, 1))
+    error = np.abs(finding.loot.predict(X) - true.predict(X)).max() / np.abs(true.predict(X)).max()
+    assert finding.verdict is Verdict.LEAK or kind in ("tiny", "small")
+    assert error < 1e-6
+
+
+@pytest.mark.parametrize("outputs", [1, 4])
+def test_a_server_of_single_precision_is_told_by_its_answers(outputs):
+    true = network(40, 50, outputs)
+    module = torch.nn.Sequential(torch.nn.Linear(50, 40), torch.nn.ReLU(), torch.nn.Linear(40, outputs))
+    for layer, (W, b) in zip((module[0], module[2]), true.layers, strict=True):
+        layer.weight.data, layer.bias.data = torch.tensor(W).float(), torch.tensor(b).float()
+    finding = steal(Gradients.of(module), Weights.of(module))
+    assert finding.verdict is Verdict.LEAK
+    assert finding.scores["largest weight error"].value < 1e-5
+    assert finding.cost.queries < 8 * 40
+
+
+def softmax(logits):
+    powers = np.exp(logits - logits.max(1, keepdims=True))
+    return powers / powers.sum(1, keepdims=True)
+
+
+@pytest.mark.parametrize("classes", [2, 5])
+def test_probabilities_give_up_their_logits(classes):
+    true = network(30, 20, classes)
+    api = Gradients.of(true)
+
+    def gradient(X):
+        p, J = softmax(api.value(X))[:, :, None], api.gradient(X)
+        return p * (J - (p * J).sum(1, keepdims=True))
+
+    finding = steal(explained(gradient, lambda X: softmax(api.value(X)), 20))
+    assert finding.verdict is Verdict.LEAK
+    X = np.random.default_rng(5).standard_normal((500, 20))
+    np.testing.assert_allclose(softmax(finding.loot.predict(X)), softmax(true.predict(X)), atol=1e-9)
+
+
+def test_one_probability_gives_up_its_logit():
+    def value(X):
+        return 1 / (1 + np.exp(-API.value(X)))
+
+    finding = steal(explained(lambda X: value(X) * (1 - value(X)) * API.gradient(X), value))
+    assert finding.verdict is Verdict.LEAK
+    X = np.random.default_rng(5).standard_normal((500, 30))
+    np.testing.assert_allclose(finding.loot.predict(X), SCALAR.predict(X), atol=1e-8)
+
+
+def test_queries_stay_in_the_box_that_is_named():
+    true, seen = network(20, 36, 3, biases=0.2), []
+
+    def value(X):
+        seen.append(X)
+        return true.predict(X)
+
+    finding = GradientExtraction(low=0.0, high=1.0)(
+        explained(Gradients.of(true).gradient, value, 36),
+        truth={"weights": true, "candidates": Candidates(np.random.default_rng(0).random((500, 36)))},
+    )
+    assert finding.verdict is Verdict.LEAK
+    assert finding.scores["largest error at points"].value < 1e-8
+    assert "in the box from 0 to 1" in finding.summary
+    asked = np.concatenate(seen)
+    assert asked.min() >= 0
+    assert asked.max() <= 1
+
+
+def test_a_linear_model_needs_no_lines():
+    finding = steal(Gradients.of(torch.nn.Linear(30, 3).double()))
+    assert finding.verdict is Verdict.LEAK
+    assert "one query" in finding.summary
+    assert len(finding.loot.layers) == 1
+
+
+NOISE = np.random.default_rng(0)
+REFUSED = {
+    "absolute": (explained(lambda X: np.abs(API.gradient(X))), "look like: absolute gradient"),
+    "noisy": (explained(lambda X: API.gradient(X) + 0.01 * NOISE.standard_normal((len(X), 30))), "gradients are noisy"),
+    "rounded": (explained(lambda X: np.round(API.gradient(X), 3)), "answers are precise to"),
+    "rounded values": (explained(API.gradient, lambda X: np.round(API.value(X), 2)), "answers are precise to"),
+    "times input": (explained(lambda X: X * API.gradient(X)), "look like: gradient times input"),
+    "too steep": (explained(lambda X: 2 * API.gradient(X)), "not those of the values"),
+    "another model's": (explained(Gradients.of(network(40, 30, 1, 7)).gradient), "not those of the values"),
+    "constant": (explained(lambda X: np.zeros((len(X), 30)), lambda X: np.ones((len(X), 1))), "nothing to find"),
+    "NaN": (explained(API.gradient, lambda X: np.nan * API.value(X)), "NaN"),
+}
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_what_is_no_raw_gradient_is_refused_with_the_measurement(kind):
+    target, reason = REFUSED[kind]
+    finding = steal(target)
+    assert finding.verdict is Verdict.NOT_APPLICABLE
+    assert reason in finding.summary.replace("Answers", "answers").replace("The gradients", "the gradients")
+
+
+def test_top_class_gradients_are_named():
+    api = Gradients.of(SEVERAL)
+
+    def gradient(X):
+        top = api.value(X).argmax(1)
+        return np.take_along_axis(api.gradient(X), top[:, None, None], 1)[:, 0]
+
+    finding = steal(explained(gradient, api.value))
+    assert finding.verdict is Verdict.NOT_APPLICABLE
+    assert "one gradient comes with 4 values" in finding.summary.lower()
+
+
+@pytest.mark.parametrize("activation", [torch.nn.Tanh, torch.nn.GELU])
+def test_a_smooth_network_is_not_piecewise_linear(activation):
+    torch.manual_seed(0)
+    finding = steal(
+        Gradients.of(torch.nn.Sequential(torch.nn.Linear(30, 20), activation(), torch.nn.Linear(20, 1)).double())
+    )
+    assert finding.verdict is Verdict.NOT_APPLICABLE
+    assert "keeps changing between kinks" in finding.summary
+
+
+@pytest.mark.parametrize("outputs", [1, 5])
+def test_a_deep_network_is_told_by_kinks_that_are_no_hyperplanes(outputs):
+    torch.manual_seed(0)
+    layers = [
+        torch.nn.Linear(30, 20),
+        torch.nn.ReLU(),
+        torch.nn.Linear(20, 20),
+        torch.nn.ReLU(),
+        torch.nn.Linear(20, outputs),
+    ]
+    finding = steal(Gradients.of(torch.nn.Sequential(*layers).double()))
+    assert finding.verdict is Verdict.NOT_APPLICABLE
+    assert "no set of hyperplanes" in finding.summary
+
+
+@pytest.mark.parametrize("queries", [1, 3, 7, 30, 60, 90])
+def test_a_budget_that_runs_out_leaves_what_was_found(queries):
+    context = Context(1, budget=Budget(queries=queries))
+    finding = GradientExtraction()(API, truth={"weights": SCALAR}, context=context)
+    assert finding.verdict is Verdict.FAILED
+    assert finding.partial
+    assert finding.cost.queries <= queries
+    if queries >= 30:
+        assert not finding.loot.exact
+        assert "units were found" in finding.summary
+
+
+def test_a_service_that_stops_answering_leaves_what_was_found():
+    asked = 0
+
+    def gradient(X):
+        nonlocal asked
+        asked += len(X)
+        if asked > 50:
+            raise TargetFailed("the service answers no more; try again later")
+        return API.gradient(X)
+
+    finding = steal(explained(gradient))
+    assert finding.verdict is Verdict.FAILED
+    assert finding.partial
+    assert "answers no more" in finding.summary
+
+
+def test_half_a_box_is_refused():
+    with pytest.raises(BadInput, match="expected low below high"):
+        steal(API, low=0.0)
+    with pytest.raises(BadInput, match="expected low below high"):
+        steal(API, low=1.0, high=0.0)
