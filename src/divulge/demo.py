@@ -9,10 +9,11 @@ import numpy as np
 
 from divulge import datasets
 from divulge.auditing import Audit, audit
-from divulge.contract import Access, Fitted, Hyperparameters, TrainingData
+from divulge.contract import Access, Fitted, Gradients, Hyperparameters, TrainingData, Weights
+from divulge.defences import defended
 from divulge.errors import BadInput
 from divulge.runner import Observer
-from divulge.victims import classical
+from divulge.victims import classical, classifiers
 
 LEARNERS: dict[str, dict[str, Any]] = {
     "ridge": {},
@@ -22,8 +23,12 @@ LEARNERS: dict[str, dict[str, Any]] = {
 }
 
 
+UNITS = 24
+"Hidden units of the network that explains itself."
+
+
 def run(out: Path, seed: int, observer: Observer | None = None) -> Audit:
-    """Train four learners with secret penalties on the diabetes table, and one more on other patients; steal from all."""
+    """Train learners with secret penalties and a network that explains itself, once with a defence; steal from all."""
     if seed < 0:
         raise BadInput(f"expected a seed from 0, got {seed}; correct it")
     rng = np.random.default_rng(seed)
@@ -42,6 +47,17 @@ def run(out: Path, seed: int, observer: Observer | None = None) -> Audit:
     stranger = classical.train("ridge", table.X[elsewhere], table.y[elsewhere], alpha=1.0)
     held["ridge of other patients"] = Fitted(stranger)
     truth["ridge of other patients"] = {"hyperparameters": Hyperparameters.of(stranger)}
+    network = _classifier(rng)
+    held["explanations"], truth["explanations"] = Gradients.of(network), {"weights": network}
+    rounded = defended(Gradients.of(network), "rounding", digits=3)
+    held["rounded explanations"], truth["rounded explanations"] = rounded, {"weights": network}
     held["data"] = data
     sources = dict.fromkeys(held, "trained by this demonstration") | {"data": table.source}
     return audit(held, truth, out=out, title="Demonstration", seed=seed, sources=sources, observer=observer)
+
+
+def _classifier(rng: np.random.Generator) -> Weights:
+    """A two-layer network that reads digits, in double precision."""
+    digits = datasets.load("mnist")
+    made = classifiers.train(digits.X, digits.y, rng, architecture="two-layer", shape=digits.shape, width=UNITS)
+    return Weights(tuple((W.astype(float), b.astype(float)) for W, b in made.weights().layers))

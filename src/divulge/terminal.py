@@ -194,7 +194,7 @@ def _show_cells(outcomes: Sequence[Outcome]) -> None:
         rows: dict[str, dict[str, str]] = {}
         for cell in outcome.cells:
             rest = ", ".join(str(value) for place, value in cell.settings.items() if place != axis)
-            shown = f"{cell.value:.1g}" if cell.value is not None else f"{cell.finding.verdict.value}"
+            shown = f"{cell.value:.2g}" if cell.value is not None else f"{cell.finding.verdict.value}"
             rows.setdefault(f"{outcome.experiment.title} {rest}".strip(), {})[str(cell.settings[axis])] = shown
         heading = (axis.rpartition(".")[2], *(f"{value:g}" if isinstance(value, float) else str(value) for value in values))
         for name, cells in rows.items():

@@ -264,3 +264,15 @@ def test_half_a_box_is_refused():
         steal(API, low=0.0)
     with pytest.raises(BadInput, match="expected low below high"):
         steal(API, low=1.0, high=0.0)
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_no_wrong_copy_is_accepted(seed):
+    rng = np.random.default_rng(seed)
+    units, inputs, outputs = int(rng.integers(1, 120)), int(rng.integers(2, 12)), int(rng.choice([1, 3]))
+    true = network(units, inputs, outputs, seed=seed + 100, biases=float(rng.choice([0, 0.1, 1, 10])))
+    finding = steal(Gradients.of(true), true)
+    X = 10 ** rng.uniform(-1, 3, (1000, 1)) * rng.standard_normal((1000, inputs))
+    error = np.abs(finding.loot.predict(X) - true.predict(X)).max(1) / np.linalg.norm(X, axis=1).clip(1)
+    assert finding.verdict is Verdict.LEAK
+    assert error.max() < 1e-7

@@ -101,6 +101,7 @@ class Peeling:
                 if self._agrees():
                     self.base, self.search = self.copy, None
                     self.history.append((self.asked, self.base.units))
+                    self.verified = self.worst <= SLACK * self.level
                     return
                 worst, stale = self._doubt(), 0  # fresh points tell where to look
             before, self.base, self.search = self.base.units, self.copy, None
@@ -207,9 +208,10 @@ class Peeling:
         """The copy with its linear part measured where points are usual: at the far end of a line, digits are lost."""
         if not len(self.X):
             return copy
-        lacking, error = self.off(copy, self.X, self.C)
+        lacking = self.C - copy.pieces(self.X)
+        off = np.linalg.norm(lacking[:, :, :-1], axis=(1, 2)) / max(self.tolerance.scale, TINY)
         size = np.linalg.norm(self.X, axis=1)
-        good = np.flatnonzero(error < max(NEARLY, 4 * self.level))
+        good = np.flatnonzero(off < max(NEARLY, 4 * self.level))  # all units on the right side, beside none
         if not len(good):
             return copy
         shift = lacking[good[np.argmin(size[good])]]
