@@ -307,7 +307,7 @@ class _Oracle:
 
     @property
     def unbounded(self) -> bool:
-        return isinstance(self.region, Everywhere)
+        return not self.region.bounded
 
     @property
     def shifted(self) -> bool:

@@ -224,8 +224,9 @@ class Peeling:
         """
         weights, lengths = np.linalg.norm(copy.out, axis=0), np.linalg.norm(copy.into, axis=1)
         waiting, group = self.rng.permutation(copy.units), max(1, self.base.linear.shape[1] // 2)
-        found = []
-        while len(waiting):
+        found: list[Array] = []
+        # In a small region few planes meet; as many points again as are asked anyway have to do.
+        while len(waiting) and not (self.region.bounded and len(found) >= self.checks):
             chosen, waiting = waiting[:group], waiting[group:]
             planes, shift = copy.into[chosen], copy.bias[chosen]
             at = self.region.usual(self.rng)

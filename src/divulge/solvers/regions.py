@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,8 @@ DENSITIES = (0.5, 0.1, 0.9, 0.3, 0.7)  # shares of coordinates at the upper end 
 class Region(Protocol):
     """Where points may lie."""
 
+    bounded: ClassVar[bool]
+
     def line(self, rng: np.random.Generator) -> Line: ...
 
     def points(self, count: int, rng: np.random.Generator, hints: Array | None = None) -> Array: ...
@@ -35,6 +37,8 @@ class Region(Protocol):
 @dataclass(frozen=True)
 class Everywhere:
     """No limits but those of precision, at `far` times the usual size of coordinates."""
+
+    bounded: ClassVar[bool] = False
 
     dimension: int
     scale: float = 1.0
@@ -63,6 +67,8 @@ class Everywhere:
 class Ball:
     """Points no further than `radius` standard deviations of all coordinates from 0."""
 
+    bounded: ClassVar[bool] = True
+
     dimension: int
     radius: float
 
@@ -84,6 +90,8 @@ class Ball:
 @dataclass(frozen=True)
 class Box:
     """Every coordinate between `low` and `high`."""
+
+    bounded: ClassVar[bool] = True
 
     dimension: int
     low: float
