@@ -53,7 +53,7 @@ def defended(access: P, name: str, *, seed: int = 0, **settings: Any) -> P:
     defence = kind(**settings)
     said = ", ".join(f"{key}={value!r}" for key, value in sorted(asdict(defence).items()))
     guarded = defence.guard(access, seed)
-    return replace(guarded, identity=f"{access.identity} behind {name}({said}) seed {seed}")  # type: ignore[no-any-return]
+    return replace(guarded, identity=f"{access.identity} behind {name}({said}) seed {seed}")  # type: ignore[no-any-return]  # of the same kind
 
 
 def from_table(access: object, table: Any, *, seed: int = 0) -> Predictions:
