@@ -2,7 +2,6 @@
 
 from divulge.contract.access import (
     Access,
-    Array,
     Candidates,
     Copy,
     Fitted,
@@ -18,6 +17,7 @@ from divulge.contract.access import (
     Weights,
 )
 from divulge.contract.attack import Attack, Truth, option_class
+from divulge.contract.checks import Array
 from divulge.contract.context import Budget, Context
 from divulge.contract.finding import (
     Cost,

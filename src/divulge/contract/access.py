@@ -11,11 +11,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import numpy.typing as npt
 
+from divulge.contract.checks import Array, frozen, labels, numbers, points
 from divulge.errors import BadInput, refuse_unknown
-
-Array = npt.NDArray[Any]
 
 LARGEST = sys.float_info.max
 "Beyond this a whole number is no floating-point number."
@@ -71,6 +69,10 @@ class Weights(Access):
     "False when the weights are a copy whose agreement was measured."
     agreement: float = 1.0
     "Share of check points on which a copy and the original agree."
+    mean: Array | None = None
+    "Subtracted from every input before the first layer, as people centre pictures."
+    shape: tuple[int, ...] | None = None
+    "Of one input when it is a picture: (height, width) or (height, width, 3)."
 
     def __post_init__(self) -> None:
         if not self.layers:
@@ -87,6 +89,15 @@ class Weights(Access):
             width = len(W)
             checked.append((W, b))
         object.__setattr__(self, "layers", tuple(checked))
+        if self.mean is not None:
+            mean = numbers(self.mean, "what is subtracted from an input", dimensions=1)
+            if len(mean) != self.dimension:
+                raise BadInput(
+                    f"expected {self.dimension} numbers to subtract from an input, got {len(mean)}; "
+                    "give the mean of one flat input"
+                )
+            object.__setattr__(self, "mean", mean)
+        _check_shape(self, self.dimension)
 
     @classmethod
     def of(cls, model: object) -> Self:
@@ -101,9 +112,14 @@ class Weights(Access):
 
     def predict(self, X: Array) -> Array:
         """Outputs (n, outputs) at points (n, dimension)."""
+        X = self.centred(X)
         for number, (W, b) in enumerate(self.layers):
             X = (np.maximum(X, 0) if number else X) @ W.T + b
         return X
+
+    def centred(self, X: Array) -> Array:
+        """Inputs as the first layer sees them."""
+        return X if self.mean is None else X - self.mean
 
 
 @dataclass(frozen=True, eq=False)
@@ -306,7 +322,7 @@ class Membership(Access):
         decisions = np.asarray(self.decisions)
         if not np.isin(decisions, (0, 1)).all():
             raise BadInput("expected true or false as membership decisions, got other values; decide by a threshold first")
-        object.__setattr__(self, "decisions", _frozen(decisions.astype(bool)))
+        object.__setattr__(self, "decisions", frozen(decisions.astype(bool)))
         if len(self.scores) != len(self.decisions):
             raise BadInput(f"got {len(self.scores)} scores and {len(self.decisions)} decisions; give one of each a record")
 
@@ -333,55 +349,6 @@ def _check_learned(access: Any, what: str) -> None:
         raise BadInput(f"expected coef or dual_coef of the {what}, got neither; pass what was learned")
 
 
-def numbers(value: Any, what: str, dimensions: int | None = None) -> Array:
-    """A read-only floating-point array, or a sentence saying why not."""
-    if hasattr(value, "toarray"):
-        raise BadInput(f"expected a dense array for {what}, got a sparse one; pass it as .toarray()")
-    try:
-        array = np.asarray(value)
-    except ValueError:
-        raise BadInput(f"expected rows of one length for {what}, got rows of different ones; make them equal") from None
-    if array.dtype.kind not in "biuf":
-        raise BadInput(f"expected numbers for {what}, got {array.dtype}; encode text and missing values as numbers first")
-    if dimensions is not None and array.ndim != dimensions:
-        raise BadInput(f"expected a {dimensions}-D array for {what}, got shape {array.shape}; reshape it")
-    if array.dtype.kind == "f" and not np.isfinite(array).all():
-        bad = int(np.size(array) - np.isfinite(array).sum())
-        raise BadInput(f"expected finite numbers for {what}, got {bad} NaN or infinite values; remove or impute them")
-    return _frozen(array.astype(float) if array.dtype.kind != "f" else array)
-
-
-def points(X: Any, what: str) -> Array:
-    """Points as rows: a finite read-only array (n, features)."""
-    shape = X.shape if hasattr(X, "shape") else numbers(X, f"the {what} points").shape
-    if len(shape) == 1:
-        raise BadInput(
-            f"expected a 2-D array of {what} points, got shape {shape}; reshape one point with X.reshape(1, -1), "
-            "one feature with X.reshape(-1, 1)"
-        )
-    if len(shape) > 2:
-        raise BadInput(
-            f"expected a 2-D array of {what} points, got shape {shape}; flatten pictures with X.reshape(len(X), -1) "
-            "and pass their shape"
-        )
-    rows = numbers(X, f"the {what} points", dimensions=2)
-    if rows.size == 0:
-        raise BadInput(f"expected at least one {what} point, got shape {rows.shape}; check which rows were selected")
-    return rows
-
-
-def labels(y: Any, count: int, what: str) -> Array:
-    """One label or target a point: numbers, or names of classes."""
-    array = np.asarray(y)
-    array = _frozen(array) if array.dtype.kind == "U" else numbers(array, f"the {what} labels")
-    if array.shape[:1] != (count,):
-        raise BadInput(
-            f"expected one label for each of the {count} {what} points, got shape {array.shape}; "
-            "check that X and y belong together"
-        )
-    return array
-
-
 def _check_points(access: Any, what: str) -> None:
     object.__setattr__(access, "X", points(access.X, what))
     if access.y is not None or isinstance(access, Pipeline | Poison):
@@ -395,16 +362,15 @@ def _check_points(access: Any, what: str) -> None:
                 f"got {len(weight)} from {weight.min():g} to {weight.max():g}; correct sample_weight"
             )
         object.__setattr__(access, "sample_weight", weight)
+    _check_shape(access, access.X.shape[1])
+
+
+def _check_shape(access: Any, features: int) -> None:
     shape = getattr(access, "shape", None)
-    if shape is not None:
-        sides = tuple(shape) if isinstance(shape, Sequence) else ()
-        whole = all(isinstance(side, int | np.integer) and side > 0 for side in sides)
-        if not sides or not whole or math.prod(sides) != access.X.shape[1]:
-            raise BadInput(f"a picture of shape {shape} does not fill {access.X.shape[1]} features; correct shape")
-        object.__setattr__(access, "shape", tuple(int(side) for side in sides))
-
-
-def _frozen(array: Array) -> Array:
-    array = array.view()
-    array.flags.writeable = False
-    return array
+    if shape is None:
+        return
+    sides = tuple(shape) if isinstance(shape, Sequence) else ()
+    whole = all(isinstance(side, int | np.integer) and side > 0 for side in sides)
+    if not sides or not whole or math.prod(sides) != features:
+        raise BadInput(f"a picture of shape {shape} does not fill {features} features; correct shape")
+    object.__setattr__(access, "shape", tuple(int(side) for side in sides))

@@ -15,7 +15,8 @@ import numpy as np
 from pydantic import ConfigDict, Field, ValidationError
 from pydantic.dataclasses import dataclass as checked_dataclass
 
-from divulge.contract.access import Access, Array, Gradients, Predictions
+from divulge.contract.access import Access, Gradients, Predictions
+from divulge.contract.checks import Array
 from divulge.contract.context import Budget, Context
 from divulge.contract.finding import Cost, Finding, Provenance, TaxonomyId, Won
 from divulge.errors import (

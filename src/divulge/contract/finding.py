@@ -9,7 +9,8 @@ from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
 
-from divulge.contract.access import Access, Array
+from divulge.contract.access import Access
+from divulge.contract.checks import Array
 from divulge.errors import BadInput
 
 Won = TypeVar("Won", bound=Access)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from divulge.contract import Array, Kernel
-from divulge.contract.access import numbers
+from divulge.contract.checks import numbers
 from divulge.errors import BadInput
 from divulge.targets.networks import is_module, layers
 

@@ -127,7 +127,8 @@ def _module_identity(module: Any) -> str:
 
 def _weights_identity(network: Weights) -> str:
     digest = hashlib.sha256()
-    for array in (array for layer in network.layers for array in layer):
+    read = [array for layer in network.layers for array in layer]
+    for array in read if network.mean is None else [*read, network.mean]:
         digest.update(f"{array.dtype.str} {array.shape}".encode())
         digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()[:32]

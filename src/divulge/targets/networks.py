@@ -66,6 +66,7 @@ def stack(steps: Iterable[Step]) -> tuple[Layer, ...]:
 def jacobian(network: Weights, X: Array) -> Array:
     """Derivatives of the outputs at points (n, dimension): (n, outputs, dimension), or (n, dimension) for one output."""
     active = []
+    X = network.centred(X)
     for W, b in network.layers[:-1]:
         X = X @ W.T + b
         active.append(X > 0)  # at a kink the slope counts as 0, as in torch
