@@ -13,6 +13,7 @@ from pydantic import Field
 from divulge.contract import Array, Gradients, Predictions, option_class
 from divulge.defences.draws import generator
 from divulge.errors import BadInput
+from divulge.solvers.digits import significant
 
 P = TypeVar("P", bound=Predictions)
 Ask = Callable[[Array], Array]
@@ -44,10 +45,7 @@ class Rounding:
     def rounded(self, answer: Array) -> Array:
         if self.decimals is not None:
             return np.asarray(np.round(answer, self.decimals))
-        sizes = np.abs(np.asarray(answer, float))
-        first = np.floor(np.log10(np.where(sizes > 0, sizes, 1.0)))  # place of the first digit
-        places = np.clip(cast(int, self.digits) - 1 - first, -300, 300)  # what is smaller still becomes 0
-        return np.asarray(np.round(answer * 10.0**places) / 10.0**places)
+        return significant(answer, cast(int, self.digits))
 
 
 @option_class

@@ -27,6 +27,14 @@ RATIOS = (0.5, 0.1, 0.9, 0.2, 0.8, 0.3, 0.7, 0.15, 0.4, 0.6, 0.25, 0.75, 0.95, 0
 "Numbers between 0 and 1 that a person or a grid would choose for a share, the roundest first."
 
 
+def significant(values: Array, digits: int) -> Array:
+    """Numbers rounded to so many digits each; what is too small for any becomes 0."""
+    sizes = np.abs(np.asarray(values, float))
+    first = np.floor(np.log10(np.where(sizes > 0, sizes, 1.0)))  # place of the first digit
+    places = np.clip(digits - 1 - first, -300, 300)
+    return np.asarray(np.round(values * 10.0**places) / 10.0**places)
+
+
 def round_numbers(low: float, high: float, most: int) -> list[float]:
     """Up to `most` numbers in [low, high] that a person or a grid would choose, the roundest first."""
     if not 0 < low <= high < np.inf:

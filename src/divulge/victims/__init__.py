@@ -151,6 +151,49 @@ def _classifier(
     return Victim(held, truth, {"kind": kind, "network": network, "noise": noise * float(X.std())})
 
 
+def _margin(
+    X: Array,
+    y: Array,
+    rng: np.random.Generator,
+    test: Candidates | None,
+    shape: tuple[int, ...] | None,
+    centred: bool = True,
+    mean_known: bool = True,
+    products: bool = False,
+    digits: int = 0,
+    noise_on_weights: float = 0.0,
+    kind: str = "weights",
+    repeat: int = 0,
+    **settings: Any,
+) -> Victim:
+    """A network that fits its points, read in full, or answering `kind` = "gradients"; the points are the truth.
+
+    `centred` subtracts the mean point in training, which whoever reads the network knows, unless not `mean_known`.
+    `products` gives each unit's input weights times its output weight, as an extraction does, in two-layer networks.
+    `digits` rounds the weights to so many, `noise_on_weights` adds normal numbers, in shares of the largest.
+    """
+    from divulge.solvers.digits import significant
+    from divulge.victims import margins
+
+    mean = X.mean(axis=0) if centred else np.zeros(X.shape[1])
+    layers = margins.train(X - mean, y, rng, **settings)
+    if products:
+        (W, b), (V, c) = layers
+        size = np.abs(V[0])
+        layers = [(W * size[:, None], b * size), (np.sign(V), c)]
+    if noise_on_weights:
+        layers = [(W + noise_on_weights * np.abs(W).max() * rng.standard_normal(W.shape), b) for W, b in layers]
+    if digits:
+        layers = [(significant(W, digits), significant(b, digits)) for W, b in layers]
+    network = Weights(tuple(layers), mean=mean if centred and mean_known else None, shape=shape)
+    truth: dict[str, Access] = {"training_data": TrainingData(X, y, shape=shape)}
+    if test is not None:
+        truth["candidates"] = Candidates(test.X, test.y, shape)
+    if kind == "weights":
+        return Victim({"network": network}, truth)
+    return Victim({}, {**truth, "weights": network}, {"kind": kind, "network": network})
+
+
 RECIPES: dict[str, Callable[..., Victim]] = {
     "classical": _classical,
     "anonymous": _anonymous,
@@ -158,6 +201,7 @@ RECIPES: dict[str, Callable[..., Victim]] = {
     "network": _network,
     "random-network": _random_network,
     "classifier": _classifier,
+    "margin": _margin,
 }
-PICTURED = ("classifier",)
+PICTURED = ("classifier", "margin")
 "Recipes that want to know the shape of pictures, and points to test on."

@@ -1,0 +1,110 @@
+"""Networks trained until only their margin grows, and the same with what an owner may do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from divulge.contract import Array, TrainingData
+from divulge.errors import BadInput, refuse_unknown
+from divulge.solvers import margin_descent, weight_decay
+
+Layers = list[tuple[Array, Array]]
+METHODS = ("descent", "plain", "decay", "private")
+
+
+def train(
+    X: Array,
+    y: Array,
+    rng: np.random.Generator,
+    *,
+    hidden: Sequence[int] = (1000, 1000),
+    method: Literal["descent", "plain", "decay", "private"] = "descent",
+    first: float | str = 1e-4,
+    biases: bool = False,
+    target: float = 4e-6,
+    epochs: int | None = None,
+    batch: int | None = None,
+    rate: float = 0.01,
+    decay: float = 1e-3,
+    rounded: bool = False,
+    loss: str = "auto",
+    single: bool = False,
+    noise: float = 1.0,
+    clip: float = 1.0,
+) -> Layers:
+    """Layers of a dense ReLU network, all in double precision, which reads points as they are given.
+
+    `descent` follows the gradient of the log-loss to the mean loss `target` (Haim et al. 2022 reach 4e-6), in random
+    batches where `batch` is given; `plain` is gradient descent as published, with `rate` for `epochs`; `decay` minimises
+    loss + decay/2 ‖θ‖² by L-BFGS, nearer to a minimum where `rounded`; `private` is DP-SGD, with `noise` times `clip`
+    added to every sum of gradients. `first` is the deviation of the first layer's start, "standard" for torch's own.
+    `biases` gives one to every layer, not to the first alone. `single` trains in single precision.
+    """
+    refuse_unknown([method], METHODS, "method")
+    rows = TrainingData(X, y).X
+    if not hidden or any(isinstance(width, bool) or not isinstance(width, int) or width < 1 for width in hidden):
+        raise BadInput(f"expected whole numbers from 1 as widths of hidden layers, got {list(hidden)}; correct hidden")
+    if first != "standard" and (isinstance(first, str | bool) or not first > 0):
+        raise BadInput(f'expected a positive number or "standard" for first, got {first!r}; correct it')
+    for name, value in {"target": target, "rate": rate, "decay": decay, "epochs": epochs, "batch": batch}.items():
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or not value > 0):
+            raise BadInput(f"expected a positive number for {name}, got {value!r}; correct it")
+    labels, outputs = as_targets(np.asarray(y), loss)
+    start = margin_descent.initial(
+        rng, [rows.shape[1], *hidden, outputs], first=None if isinstance(first, str) else first, biases=biases
+    )
+    if method == "decay":
+        kind = "squared" if labels.dtype.kind == "f" else "logistic" if outputs == 1 else "cross-entropy"
+        more: dict[str, Any] = {} if epochs is None else {"iterations": epochs}
+        return weight_decay.minimise(
+            start, rows, labels, weight_decay=decay, loss=kind, biases=biases, rounded=rounded, **more
+        ).layers
+    if labels.dtype.kind == "f":
+        raise BadInput(f"expected classes for the method {method}, got numbers to fit; use method = 'decay'")
+    if method == "private":
+        from divulge.victims import private
+
+        return private.train(
+            start,
+            rows,
+            labels,
+            rng,
+            epochs=epochs or 50,
+            batch=batch or 64,
+            rate=rate,
+            noise=noise,
+            clip=clip,
+            biases=biases,
+        )
+    if method == "plain":
+        count = epochs or 1_000_000
+        return margin_descent.plain(start, rows, labels, rate=rate, epochs=count, target=target, biases=biases).layers
+    limit: dict[str, Any] = {} if epochs is None else {"passes": epochs}
+    return margin_descent.train(
+        start,
+        rows,
+        labels,
+        target=target,
+        biases=biases,
+        batch=batch,
+        rng=rng,
+        dtype=np.float32 if single else np.float64,
+        **limit,
+    ).layers
+
+
+def as_targets(y: Array, loss: str = "auto") -> tuple[Array, int]:
+    """Labels as the solvers take them, and how many outputs they need: −1 and 1, or 0, 1, ..., or numbers to fit."""
+    refuse_unknown([loss], ("auto", "squared"), "loss")
+    if loss == "squared":
+        if y.dtype.kind in "US":
+            raise BadInput("expected numbers as targets of the loss squared, got names of classes; use loss = 'auto'")
+        numbers = y.astype(float)
+        return numbers, 1 if numbers.ndim == 1 else numbers.shape[1]
+    classes, places = np.unique(y, return_inverse=True)
+    if len(classes) < 2:
+        raise BadInput(f"expected points of at least two classes, got {len(classes)}; draw more of them")
+    return (2 * places - 1, 1) if len(classes) == 2 else (places, len(classes))
