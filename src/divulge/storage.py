@@ -29,7 +29,8 @@ _TYPES: dict[str, type] = {
     kind.__name__: kind
     for kind in (
         contract.Cost, contract.Curve, contract.Finding, contract.HeatMap, contract.Histogram, contract.Holding,
-        contract.ImagePairs, contract.Kernel, contract.Provenance, contract.Record, contract.Score, contract.TaxonomyId,
+        contract.ImagePairs, contract.Kernel, contract.Provenance, contract.Record, contract.Scatter, contract.Score,
+        contract.TaxonomyId,
     )
 }  # fmt: skip
 

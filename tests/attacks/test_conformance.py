@@ -5,6 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from scipy.special import softmax
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from divulge import (
@@ -17,9 +18,11 @@ from divulge import (
     Predictions,
     TrainingData,
     Weights,
+    datasets,
     registry,
 )
 from divulge.contract import Attack, Finding, option_class
+from divulge.solvers import backprop
 from divulge.testing import Nonconforming, check_attack
 
 
@@ -86,12 +89,25 @@ def explained_network():
     return (Gradients.of(network),), {"weights": network}
 
 
+def ten_digits():
+    """A network of two layers and ten outputs, trained by gradient descent on one digit of each class."""
+    digits = datasets.load("mnist", samples=10, seed=0)
+    X, y, rng = np.asarray(digits.X, dtype=float), np.eye(10)[digits.y], np.random.default_rng(0)
+    layers = [(1e-4 * rng.normal(size=(40, 784)), np.zeros(40)), (rng.normal(size=(10, 40)) / np.sqrt(40), np.zeros(10))]
+    for _ in range(300):
+        slopes = backprop.gradient(layers, X, lambda outputs: (softmax(outputs, axis=1) - y) / len(y))
+        layers = [(W - 0.5 * dW, b - 0.5 * db) for (W, b), (dW, db, _, _) in zip(layers, slopes, strict=True)]
+    return (Weights(tuple(layers), shape=(28, 28)),), {"training_data": TrainingData(X, digits.y, shape=(28, 28))}
+
+
 VICTIMS = {
     "algorithm": blind_ridge,
     "blind-surrogate": three_classes_blind,
+    "first-layer-images": ten_digits,
     "gradient-extraction": explained_network,
     "hyperparameters": ridge,
     "linear-extraction": logistic,
+    "model-inversion": ten_digits,
     "published-extraction": planes_through_the_origin,
     "rounded-release": large_ridge,
     "surrogate": three_classes,

@@ -1,4 +1,4 @@
-"""A record with everything in it: a chain, the four verdicts, every kind of figure and loot, 100 pictures, 6 charts."""
+"""A record with everything in it: a chain, the four verdicts, every kind of figure and loot, 100 pictures, 7 charts."""
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from divulge.contract import (
     Membership,
     Provenance,
     Record,
+    Scatter,
     Score,
     TaxonomyId,
     TrainingData,
@@ -127,6 +128,12 @@ def reconstruction(rng: np.random.Generator) -> Finding[TrainingData]:
             HeatMap(
                 "Similarity of every pair", "training image", "found", rng.uniform(0, 1, (250, 300)),
                 np.arange(300), np.arange(250), "similarity",
+            ),
+            Scatter(
+                "Images near the margin come out best", "output of the network", "similarity",
+                {"found": (rng.normal(0, 3, 500), rng.normal(0.6, 0.1, 500)),
+                 "the mean image": (rng.normal(0, 3, 500), rng.normal(0.3, 0.1, 500))},
+                marks={"decision boundary": 0.0},
             ),
         ),
         remedy=("Train with differential privacy.",),

@@ -65,7 +65,7 @@ def test_the_page_is_drawn_without_a_request_a_complaint_or_a_sideways_scroll(ch
         assert [url for url in made.requests if not url.startswith("data:")] == [file.as_uri()]
         assert made.complaints == []
         assert made.ask("violations") == []
-        assert made.page.locator("[data-drawn] svg").count() == 6
+        assert made.page.locator("[data-drawn] svg").count() == 7
         shapes = "[...document.querySelectorAll('[data-chart]')].map(it => it.querySelectorAll('svg path').length)"
         assert all(count > 10 for count in made.ask(shapes))
         assert made.ask("document.documentElement.scrollWidth") == width

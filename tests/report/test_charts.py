@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from divulge import report
-from divulge.contract import Curve, HeatMap, Histogram
+from divulge.contract import Curve, HeatMap, Histogram, Scatter
 from divulge.report import charts, thinning
 
 
@@ -76,6 +76,24 @@ def test_a_large_heat_map_is_drawn_as_blocks_and_says_so():
     assert drawn.note == "300 × 1,000 values, drawn as the means of 100 × 100 blocks."
 
 
+def test_points_of_a_scatter_plot_keep_their_group_and_those_that_cannot_be_shown_are_counted():
+    groups = {"a": (np.array([1.0, 2, 0]), np.array([3.0, np.nan, 1])), "b": (np.array([5.0]), np.array([6.0]))}
+    drawn = charts.scatter(Scatter("", "x", "y", groups, log_x=True, marks={"here": 4.0, "nowhere": -1.0}))
+    assert drawn.data["dots"] == {"x": [1.0, 5.0], "y": [3.0, 6.0], "group": ["a", "b"]}
+    assert drawn.data["marks"] == {"x": [4.0], "name": ["here"]}
+    assert drawn.note.startswith("2 points not drawn")
+
+
+def test_a_crowded_scatter_plot_is_thinned_and_says_so():
+    x = np.arange(10_000.0)
+    drawn = charts.scatter(Scatter("", "x", "y", {"a": (x, x % 7), "b": (x[:5], x[:5])}))
+    dots = drawn.data["dots"]
+    assert dots["group"].count("a") == charts.SCATTERED
+    assert dots["group"].count("b") == 5
+    assert {0.0, 9999.0} <= set(dots["x"])
+    assert drawn.note == "8,500 more points would lie on those drawn."
+
+
 def test_columns_with_like_names_stay_apart():
     drawn = charts.heat_map(HeatMap("", "x", "y", np.ones((1, 3)), np.array([1.0, 1.0, 1.0]), np.array(["a"])))
     assert len(set(drawn.data["cells"]["x"])) == 3
@@ -86,6 +104,8 @@ def test_columns_with_like_names_stay_apart():
     [
         Curve("", "x", "y", {"a": (np.zeros(0), np.zeros(0))}, log_y=True),
         Histogram("", "x", {"a": np.array([np.nan])}),
+        Scatter("", "x", "y", {"a": (np.zeros(0), np.zeros(0))}, marks={"here": 1.0}),
+        Scatter("", "x", "y", {}),
         HeatMap("", "x", "y", np.full((1, 2), np.nan), np.arange(2), np.arange(1)),
         HeatMap("", "x", "y", np.zeros((0, 0)), np.zeros(0), np.zeros(0)),
     ],

@@ -5,8 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from divulge.solvers import kkt, weight_decay
-from divulge.solvers import margin_descent as md
+from divulge.solvers import kkt, margin_descent as md, weight_decay
 
 RNG = np.random.default_rng
 

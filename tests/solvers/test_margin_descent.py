@@ -90,7 +90,8 @@ def test_without_biases_only_the_first_layer_has_them() -> None:
     X, y = separable()
     run = md.train(md.initial(np.random.default_rng(0), [30, 20, 10, 1]), X, y, target=1e-2)
     assert np.any(run.layers[0][1])
-    assert not np.any(run.layers[1][1]) and not np.any(run.layers[2][1])
+    assert not np.any(run.layers[1][1])
+    assert not np.any(run.layers[2][1])
 
 
 def test_points_that_cannot_be_told_apart_end_the_path() -> None:

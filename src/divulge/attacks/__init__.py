@@ -10,15 +10,18 @@ from divulge.attacks.hyperparameters import (
 )
 from divulge.attacks.linear_extraction import LinearExtraction
 from divulge.attacks.published_extraction import PublishedExtraction
+from divulge.attacks.reconstruction import FirstLayerImages, ModelInversion
 from divulge.attacks.surrogate import BlindSurrogate, Surrogate
 from divulge.attacks.value_extraction import ValueExtraction
 
 __all__ = [
     "AlgorithmIdentification",
     "BlindSurrogate",
+    "FirstLayerImages",
     "GradientExtraction",
     "HyperparameterStealing",
     "LinearExtraction",
+    "ModelInversion",
     "PublishedExtraction",
     "RoundedRelease",
     "Surrogate",

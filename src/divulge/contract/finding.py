@@ -109,7 +109,24 @@ class HeatMap:
         _fits(f"the heat map {self.title!r}", np.shape(self.values), (len(self.rows), len(self.columns)))
 
 
-Figure = Curve | ImagePairs | Histogram | HeatMap
+@dataclass(frozen=True, eq=False)
+class Scatter:
+    """Points in named groups over two axes; `marks` are vertical lines with a name."""
+
+    title: str
+    x: str
+    y: str
+    groups: Mapping[str, tuple[Array, Array]]
+    log_x: bool = False
+    log_y: bool = False
+    marks: Mapping[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name, (x, y) in self.groups.items():
+            _fits(f"group {name!r} of the scatter plot {self.title!r}", np.shape(y), np.shape(x))
+
+
+Figure = Curve | ImagePairs | Histogram | HeatMap | Scatter
 
 
 def _fits(what: str, got: tuple[int, ...], expected: tuple[int, ...]) -> None:

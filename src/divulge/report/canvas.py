@@ -14,6 +14,8 @@ COLOURS = [f"var(--series-{number})" for number in range(1, 7)]
 "Named in the style sheet, so that light, dark and print each have their own."
 DASHES = [[1, 0], [7, 3], [2, 2], [9, 3, 2, 3], [4, 4], [12, 4]]
 "Lines differ by more than their colour."
+SHAPES = ["circle", "triangle-up", "square", "diamond", "cross", "triangle-down"]
+"Points as well."
 TICKS = 6
 
 CONFIG: dict[str, Any] = {
@@ -81,19 +83,27 @@ def axis(title: str, values: Iterable[float | None], log: bool) -> dict[str, Any
     }
 
 
-def colour(names: list[str], field: str, lines: bool = False) -> alt.Color:
-    return alt.Color(f"{field}:N", scale=alt.Scale(domain=names, range=COLOURS), legend=legend(names, lines))
+def colour(names: list[str], field: str, symbol: str | None = "square") -> alt.Color:
+    return alt.Color(f"{field}:N", scale=alt.Scale(domain=names, range=COLOURS), legend=legend(names, symbol))
 
 
 def dash(names: list[str], field: str) -> alt.StrokeDash:
-    return alt.StrokeDash(f"{field}:N", scale=alt.Scale(domain=names, range=DASHES), legend=legend(names, lines=True))
+    return alt.StrokeDash(f"{field}:N", scale=alt.Scale(domain=names, range=DASHES), legend=legend(names, "stroke"))
 
 
-def legend(names: list[str], lines: bool) -> alt.Legend | None:
-    """One column of long names, two of short ones; none where there is nothing to tell apart."""
+def shape(names: list[str], field: str) -> alt.Shape:
+    return alt.Shape(f"{field}:N", scale=alt.Scale(domain=names, range=SHAPES), legend=legend(names, None))
+
+
+def legend(names: list[str], symbol: str | None) -> alt.Legend | None:
+    """One column of long names, two of short ones; none where there is nothing to tell apart.
+
+    Without a symbol each name has the shape of its points.
+    """
     if len(names) < 2:
         return None
-    return alt.Legend(title=None, columns=1 if max(map(len, names)) > 20 else 2, symbolType="stroke" if lines else "square")
+    drawn: dict[str, Any] = {} if symbol is None else {"symbolType": symbol}
+    return alt.Legend(title=None, columns=1 if max(map(len, names)) > 20 else 2, **drawn)
 
 
 def tip(field: str, title: str) -> alt.Tooltip:

@@ -8,9 +8,9 @@ from typing import Any
 import altair as alt
 import numpy as np
 
-from divulge.contract import Array, Curve, HeatMap, Histogram
+from divulge.contract import Array, Curve, HeatMap, Histogram, Scatter
 from divulge.report import thinning, wording
-from divulge.report.canvas import Chart, Columns, axis, colour, dash, spec, tip
+from divulge.report.canvas import Chart, Columns, axis, colour, dash, shape, spec, tip
 
 HOVERED = 150
 "Points of a line that the pointer can find: each costs the browser a shape."
@@ -21,15 +21,17 @@ CLOSE = 0.06
 DOTTED = 30
 "A line through no more points than these shows each of them."
 
+SCATTERED = 1500
+"Points drawn of one group: more lie on each other."
+
 
 def curve(figure: Curve) -> Chart:
     lines: dict[str, list[Any]] = {"x": [], "y": [], "series": [], "hover": []}
     missing = 0
     for name, (x, y) in figure.series.items():
-        x, y = np.asarray(x, dtype=float).ravel(), np.asarray(y, dtype=float).ravel()
-        drawable = np.isfinite(x) & np.isfinite(y) & ((x > 0) | (not figure.log_x)) & ((y > 0) | (not figure.log_y))
-        missing += int(len(x) - drawable.sum())
-        x, y = x[drawable], y[drawable]
+        whole = np.size(x)
+        x, y = _drawable(figure, x, y)
+        missing += whole - len(x)
         kept = thinning.thin(np.log(x) if figure.log_x else x, y)
         x, y = x[kept], y[kept]
         found = np.zeros(len(x), dtype=int)
@@ -39,12 +41,12 @@ def curve(figure: Curve) -> Chart:
         lines["series"] += [name] * len(x)
         lines["hover"] += found.tolist()
     names = list(figure.series)
-    marks = {name: float(at) for name, at in figure.marks.items() if np.isfinite(at) and (at > 0 or not figure.log_x)}
+    marks = _marks(figure)
     x_axis = alt.X("x:Q", **axis(figure.x, [*lines["x"], *marks.values()], figure.log_x))
     y_axis = alt.Y("y:Q", **axis(figure.y, lines["y"], figure.log_y))
     chosen = alt.selection_point(name="chosen", fields=["series"], bind="legend")
     near = alt.selection_point(name="near", fields=["x", "series"], on="pointerover", clear="pointerout", empty=False)
-    base = alt.Chart(alt.NamedData("lines")).encode(x=x_axis, y=y_axis, color=colour(names, "series", lines=True))
+    base = alt.Chart(alt.NamedData("lines")).encode(x=x_axis, y=y_axis, color=colour(names, "series", "stroke"))
     dotted = max((len(x) for x, _ in figure.series.values()), default=0) <= DOTTED
     drawn = base.mark_line(strokeWidth=2, point=alt.OverlayMarkDef(size=36) if dotted else False).encode(
         strokeDash=dash(names, "series"),
@@ -56,17 +58,38 @@ def curve(figure: Curve) -> Chart:
     caught = base.transform_filter(near).mark_circle(size=60, opacity=1, tooltip=False)
     layers: list[alt.Chart] = [drawn.add_params(chosen), caught, catching.encode(tooltip=tips).add_params(near)]
     data: dict[str, Columns] = {"lines": lines}
-    if marks:
-        labels = _merged(marks, lines["x"], figure.log_x)
-        data["marks"] = {"x": list(marks.values()), "name": [labels.get(name, "") for name in marks]}
-        upright = alt.Chart(alt.NamedData("marks"))
-        layers.append(upright.mark_rule(stroke="var(--soft)", strokeDash=[3, 3]).encode(x="x:Q"))
-        above = upright.mark_text(baseline="bottom", fill="var(--soft)", limit=160)
-        layers.append(above.encode(x="x:Q", y=alt.value(-4), text="name:N"))
-    note = (
-        f"{wording.count(missing, 'point')} not drawn: not finite, or not above 0 on a logarithmic axis." if missing else ""
+    _add_marks(layers, data, marks, lines["x"], figure.log_x)
+    return Chart(figure.title, spec(layers, figure.title), data, _missing(missing), empty=not lines["x"])
+
+
+def scatter(figure: Scatter) -> Chart:
+    dots: dict[str, list[Any]] = {"x": [], "y": [], "group": []}
+    missing = crowded = 0
+    for name, (x, y) in figure.groups.items():
+        whole = np.size(x)
+        x, y = _drawable(figure, x, y)
+        missing += whole - len(x)
+        kept = np.unique(np.linspace(0, len(x) - 1, min(len(x), SCATTERED)).astype(int))
+        crowded += len(x) - len(kept)
+        dots["x"] += thinning.rounded(x[kept])
+        dots["y"] += thinning.rounded(y[kept])
+        dots["group"] += [name] * len(kept)
+    names, marks = list(figure.groups), _marks(figure)
+    chosen = alt.selection_point(name="chosen", fields=["group"], bind="legend")
+    drawn = alt.Chart(alt.NamedData("dots")).mark_point(filled=True, size=40, aria=False)
+    encoded = drawn.encode(
+        x=alt.X("x:Q", **axis(figure.x, [*dots["x"], *marks.values()], figure.log_x)),
+        y=alt.Y("y:Q", **axis(figure.y, dots["y"], figure.log_y)),
+        color=colour(names, "group", None),
+        shape=shape(names, "group"),
+        opacity=alt.when(chosen).then(alt.value(0.7)).otherwise(alt.value(0.08)),
+        tooltip=[alt.Tooltip("group:N", title="group"), tip("x", figure.x), tip("y", figure.y)],
     )
-    return Chart(figure.title, spec(layers, figure.title), data, note, empty=not lines["x"])
+    layers, data = [encoded.add_params(chosen)], {"dots": dots}
+    _add_marks(layers, data, marks, dots["x"], figure.log_x)
+    left = f"{wording.count(crowded, 'more point')} would lie on those drawn." if crowded else ""
+    note = f"{_missing(missing)} {left}".strip()
+    return Chart(figure.title, spec(layers, figure.title), data, note, empty=not dots["x"])
 
 
 def histogram(figure: Histogram) -> Chart:
@@ -128,7 +151,38 @@ def heat_map(figure: HeatMap) -> Chart:
     return Chart(figure.title, spec([encoded], figure.title), {"cells": cells}, note, empty=not np.isfinite(values).any())
 
 
-DRAWN: Mapping[type, Callable[[Any], Chart]] = {Curve: curve, Histogram: histogram, HeatMap: heat_map}
+DRAWN: Mapping[type, Callable[[Any], Chart]] = {Curve: curve, Histogram: histogram, HeatMap: heat_map, Scatter: scatter}
+
+
+def _drawable(figure: Curve | Scatter, x: Array, y: Array) -> tuple[Array, Array]:
+    """The points that the axes can show."""
+    x, y = np.asarray(x, dtype=float).ravel(), np.asarray(y, dtype=float).ravel()
+    kept = np.isfinite(x) & np.isfinite(y) & ((x > 0) | (not figure.log_x)) & ((y > 0) | (not figure.log_y))
+    return x[kept], y[kept]
+
+
+def _missing(points: int) -> str:
+    if not points:
+        return ""
+    return f"{wording.count(points, 'point')} not drawn: not finite, or not above 0 on a logarithmic axis."
+
+
+def _marks(figure: Curve | Scatter) -> dict[str, float]:
+    return {name: float(at) for name, at in figure.marks.items() if np.isfinite(at) and (at > 0 or not figure.log_x)}
+
+
+def _add_marks(
+    layers: list[alt.Chart], data: dict[str, Any], marks: Mapping[str, float], xs: list[float], log: bool
+) -> None:
+    """Vertical lines with their names above."""
+    if not marks:
+        return
+    labels = _merged(marks, xs, log)
+    data["marks"] = {"x": list(marks.values()), "name": [labels.get(name, "") for name in marks]}
+    upright = alt.Chart(alt.NamedData("marks"))
+    layers.append(upright.mark_rule(stroke="var(--soft)", strokeDash=[3, 3]).encode(x="x:Q"))
+    above = upright.mark_text(baseline="bottom", fill="var(--soft)", limit=160)
+    layers.append(above.encode(x="x:Q", y=alt.value(-4), text="name:N"))
 
 
 def _merged(marks: Mapping[str, float], xs: list[float], log: bool) -> dict[str, str]:

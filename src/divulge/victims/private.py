@@ -69,7 +69,7 @@ def train(
                     loss = functional.binary_cross_entropy_with_logits(outputs[:, 0], wanted)
                 else:
                     loss = functional.cross_entropy(outputs, wanted)
-                loss.backward()
+                torch.autograd.backward(loss)
                 steps.step()
     found: Layers = []
     for module in network.modules():

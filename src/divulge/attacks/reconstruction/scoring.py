@@ -1,0 +1,338 @@
+"""Reconstructed training data beside the truth, and beside what useless reconstructions would have scored."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from divulge.contract import (
+    Array,
+    Candidates,
+    Figure,
+    Finding,
+    ImagePairs,
+    Scatter,
+    Score,
+    TrainingData,
+    Truth,
+    Verdict,
+    Weights,
+)
+from divulge.solvers import similarity
+
+GOOD, FAIR = 0.9, 0.8
+"NCC from which a picture is recognised at a glance, and from which no useless attack on digits has one."
+EXACT = 0.05
+"Relative error of a picture that is exact but for shades nobody sees."
+SEEN, FITTED = 0.4, 0.6
+"SSIM of the published count, and of the one after a fit."
+HEADLINE = f"images at NCC > {GOOD:g}"
+FAIRLY = f"images at NCC > {FAIR:g}"
+PIXELS = "pixel-exact images"
+PUBLISHED = f"images at SSIM > {SEEN:g}"
+AFFINE = f"images at affine SSIM > {FITTED:g}"
+DECIDING = (HEADLINE, FAIRLY, PIXELS, PUBLISHED)
+"Counts of which one above its null is enough for a claim to stand."
+
+MEAN = "the training mean image"
+SPAN = "random points of the recovered span"
+FIRST_LAYER = "first-layer weights as images"
+STRANGERS = "non-members in place of the reconstructions"
+FEW = 10
+"Random points between fewer reconstructions than these are the reconstructions again."
+MIXED = 1000
+"Reconstructions mixed into one random point of their span, at most."
+ROWS = 2000
+"First-layer weights taken for pictures, at most: the largest."
+OTHERS = 10_000
+"Non-members that a reconstruction is ranked among, at most."
+SURE = 3
+"Standard errors by which two counts surely differ."
+SHOWN = 45
+"Pairs in the gallery, as in the paper."
+
+
+def scored(
+    finding: Finding[TrainingData], held: Weights, truth: Truth, *, residual: float | None = None
+) -> Finding[TrainingData]:
+    """The finding with scores and figures; failed where the truth contradicts its claim, and never raised to a leak."""
+    finding, better = measured(finding, held, truth, residual=residual)
+    scores = {name: finding.scores[name] for name in DECIDING if name in finding.scores}
+    if finding.verdict is Verdict.LEAK and better is False:
+        counts = ", ".join(f"{score.value:.0f} {name} (a useless attack {score.null:.0f})" for name, score in scores.items())
+        return replace(
+            finding,
+            verdict=Verdict.FAILED,
+            summary=f"The truth contradicts what the attack claimed: of the training images it has {counts}.",
+            notes=(*finding.notes, f"Before the truth was looked at, the attack said: {finding.summary}"),
+        )
+    if finding.verdict is Verdict.NONE_FOUND and better:
+        counts = ", ".join(f"{score.value:.0f} {name} (null {score.null:.0f})" for name, score in scores.items())
+        return replace(finding, notes=(*finding.notes, f"The truth shows more than the attack could claim: {counts}."))
+    return finding
+
+
+def measured(
+    finding: Finding[TrainingData],
+    held: Weights,
+    truth: Truth,
+    *,
+    residual: float | None = None,
+    without: Collection[str] = (),
+) -> tuple[Finding[TrainingData], bool | None]:
+    """The finding with scores, figures and notes, its verdict as it was; and whether the truth bears out a leak, if known.
+
+    `without` leaves out some nulls, such as the one that is the attack itself.
+    """
+    if residual is not None:
+        zero = Score(residual, 1.0, "the zero multipliers", better="lower")
+        finding = replace(finding, scores={"KKT residual": zero} | dict(finding.scores))
+    known, loot = truth.get(TrainingData), finding.loot
+    if known is None or loot is None:
+        return finding, None
+    if known.X.shape[1] != loot.X.shape[1]:
+        widths = f"the reconstructions have {loot.X.shape[1]} features and the training data {known.X.shape[1]}"
+        return replace(finding, notes=(*finding.notes, f"Not scored: {widths}.")), None
+    rng = np.random.default_rng(0)
+    scale = Scale.of(known, held)
+    strangers = _strangers(truth.get(Candidates), known.X)
+    mine = scale.measure(loot.X)
+    useless = _useless(mine.found, held, scale, strangers, rng)
+    nulls = {name: scale.measure(X, pairs) for name, X, pairs in useless if name not in without}
+    counted, notes = _scores(mine, nulls, scale), _notes(mine, scale)
+    better = any(counted[name].value > counted[name].null for name in DECIDING if name in counted)
+    if strangers is not None:
+        counted["median rank among non-members"] = _rank(mine, scale, _drawn(strangers, OTHERS, rng))
+        alike = similarity.ncc(mine.found, _drawn(strangers, len(known.X), rng).astype(mine.found.dtype))
+        control = alike[similarity.matched(alike)]
+        better = better or _prefers_members(mine, nulls, control)
+        notes.append(
+            f"{np.sum(control > GOOD)} of {alike.shape[1]} non-members at NCC > {GOOD:g}, {np.sum(control > FAIR)} at "
+            f"NCC > {FAIR:g}, when the same reconstructions are matched with those."
+        )
+    changed = replace(
+        finding,
+        scores=counted | {name: score for name, score in finding.scores.items() if name not in counted},
+        figures=(*_figures(mine, scale, held, known.y), *finding.figures),
+        notes=(*finding.notes, *notes),
+    )
+    return changed, better
+
+
+@dataclass(frozen=True, eq=False)
+class Measure:
+    """How like the originals some reconstructions are; −1, or ∞ for the error, where an original has none of its own."""
+
+    found: Array
+    pairs: tuple[Array, Array]
+    "Places of reconstructions, and of the originals that each belongs to; one to one."
+    ncc: Array
+    error: Array
+    ssim: Array
+    "Of the vote, as published; NaN where the points are no pictures."
+    affine: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Scale:
+    """The truth as pictures are measured against it."""
+
+    originals: Array
+    unit: Array
+    "The originals from 0 to 1."
+    mean: Array
+    mean_ssim: Array
+    "Of the mean image, stretched as reconstructions are, with each original."
+    shape: tuple[int, ...] | None
+
+    @classmethod
+    def of(cls, known: TrainingData, held: Weights) -> Scale:
+        shape = known.shape or (held.shape if held.dimension == known.X.shape[1] else None)
+        shape = shape if shape is not None and _picture(shape) else None
+        X = np.asarray(known.X, dtype=float if shape is None else np.float32)  # pixels have no more digits
+        low, high = (0.0, 1.0) if X.min() >= 0 and X.max() <= 1 else (float(X.min()), float(X.max()))
+        unit = (X - low) / ((high - low) or 1.0)
+        fits = held.mean is not None and len(held.mean) == X.shape[1] and np.ptp(held.mean) > 0
+        mean: Array = np.asarray(held.mean if fits else X.mean(axis=0), dtype=X.dtype)
+        nothing = np.full(len(X), np.nan)
+        alone = nothing if shape is None else similarity.ssim(similarity.scaled(mean[None]), unit, shape)
+        return cls(X, unit, mean, alone, shape)
+
+    def measure(self, found: Array, pairs: tuple[Array, Array] | None = None) -> Measure:
+        """Reconstructions beside the originals; `pairs` says which belong together where that is no question."""
+        found = found.astype(self.originals.dtype)
+        alike = similarity.ncc(found, self.originals)
+        rows, columns = similarity.matched(alike) if pairs is None else pairs
+        count = len(self.originals)
+        ncc, error, affine = np.full(count, -1.0), np.full(count, np.inf), np.full(count, -1.0)
+        ncc[columns] = alike[rows, columns]
+        size = np.linalg.norm(self.originals[columns], axis=1)
+        error[columns] = np.linalg.norm(found[rows] - self.originals[columns], axis=1) / np.where(size > 0, size, 1)
+        ssim = np.full(count, np.nan)
+        if self.shape is not None:
+            ssim = similarity.ssim(similarity.voted(found, self.originals, alike), self.unit, self.shape)
+            fitted = similarity.affine_ssim(found[rows], self.unit[columns], self.mean, self.shape)
+            affine[columns] = fitted
+        return Measure(found, (rows, columns), ncc, error, ssim, affine)
+
+
+def _useless(
+    loot: Array, held: Weights, scale: Scale, strangers: Array | None, rng: np.random.Generator
+) -> Iterator[tuple[str, Array, tuple[Array, Array] | None]]:
+    """What needs no attack, in the place of reconstructions: name, points, and pairs where those are no question."""
+    everyone = np.arange(len(scale.originals))
+    yield MEAN, scale.mean[None], (np.zeros_like(everyone), everyone)
+    W = held.layers[0][0].astype(loot.dtype)
+    fits = W.shape[1] == loot.shape[1]
+    away = loot - scale.mean
+    if len(loot) >= FEW or not fits:
+        sources = _drawn(away, MIXED, rng)
+        mixture = rng.standard_normal((len(loot), len(sources)), loot.dtype)
+        yield SPAN, scale.mean + mixture @ sources / math.sqrt(len(sources)), None
+    else:
+        drawn = rng.standard_normal((len(loot), len(W)), loot.dtype) @ W
+        sizes = np.linalg.norm(drawn, axis=1, keepdims=True)
+        yield SPAN, scale.mean + drawn / np.where(sizes > 0, sizes, 1) * np.linalg.norm(away, axis=1, keepdims=True), None
+    if fits:
+        largest = W[np.argsort(-np.linalg.norm(W, axis=1), kind="stable")[:ROWS]]
+        yield FIRST_LAYER, np.concatenate([largest, -largest]), None
+    if strangers is not None:
+        yield STRANGERS, _drawn(strangers, len(loot), rng), None
+
+
+def _scores(mine: Measure, nulls: Mapping[str, Measure], scale: Scale) -> dict[str, Score]:
+    """Every statistic of the reconstructions beside the largest that a useless attack has."""
+    statistics: dict[str, Callable[[Measure], Any]] = {
+        HEADLINE: lambda it: np.sum(it.ncc > GOOD),
+        FAIRLY: lambda it: np.sum(it.ncc > FAIR),
+        PIXELS: lambda it: np.sum(it.error <= EXACT),
+    }
+    if scale.shape is not None:
+        statistics[PUBLISHED] = lambda it: np.sum((it.ssim > SEEN) & (it.ssim > scale.mean_ssim))
+        statistics[AFFINE] = lambda it: np.sum(it.affine > FITTED)
+    counts = set(statistics)
+    statistics["best NCC of a pair"] = lambda it: it.ncc.max()
+    statistics["median NCC of the pairs"] = lambda it: np.median(it.ncc[it.pairs[1]])
+    scores = {}
+    for name, statistic in statistics.items():
+        values = {null: float(statistic(measure)) for null, measure in nulls.items()}
+        first = max(values, key=lambda null: values[null])
+        digits, unit = (0, f"of {len(scale.originals)}") if name in counts else (2, "")
+        rest = ", ".join(f"{null} {value:.{digits}f}" for null, value in values.items() if null != first)
+        null_of = f"{first} (others: {rest})" if rest else first
+        scores[name] = Score(float(statistic(mine)), values[first], null_of, unit)
+    return scores
+
+
+def _notes(mine: Measure, scale: Scale) -> list[str]:
+    notes = []
+    if len(mine.pairs[0]) < len(scale.originals):
+        notes.append(f"{len(mine.found)} reconstructions stand against {len(scale.originals)} training images.")
+    alone = int(np.sum(scale.mean_ssim > SEEN))
+    if alone:
+        notes.append(
+            f"The mean image alone has SSIM > {SEEN:g} with {alone} of {len(scale.originals)} training images; "
+            "an image counts only where its reconstruction has more."
+        )
+    return notes
+
+
+def _rank(mine: Measure, scale: Scale, others: Array) -> Score:
+    middle = float(np.median(similarity.ranks(mine.found, scale.originals, others, mine.pairs)))
+    chance = "a reconstruction that has nothing to do with its image"
+    return Score(middle, 1 + len(others) / 2, chance, f"of {len(others) + 1}", better="lower")
+
+
+def _prefers_members(mine: Measure, nulls: Mapping[str, Measure], control: Array) -> bool:
+    """Whether reconstructions hit far more training images than as many non-members, and more than any other null does.
+
+    Where all pictures are alike, as digits are, a thousand of them hit many training images; those hit as many strangers.
+    """
+    for level in (GOOD, FAIR):
+        hits, strange = int(np.sum(mine.ncc > level)), int(np.sum(control > level))
+        others = max((int(np.sum(null.ncc > level)) for name, null in nulls.items() if name != STRANGERS), default=0)
+        if hits > others and hits - strange > SURE * math.sqrt(hits + strange):
+            return True
+    return False
+
+
+def _figures(mine: Measure, scale: Scale, held: Weights, labels: Array | None) -> Iterator[Figure]:
+    if scale.shape is not None:
+        yield _gallery(mine, scale, scale.shape)
+    if held.dimension == scale.originals.shape[1]:
+        yield _against_output(mine, scale, held, labels)
+
+
+def _gallery(mine: Measure, scale: Scale, shape: tuple[int, ...]) -> ImagePairs:
+    """The most alike pairs, best first; reconstructions stretched to run from 0 to 1."""
+    best = np.argsort(-mine.ncc[mine.pairs[1]], kind="stable")[:SHOWN]
+    rows, columns = (side[best] for side in mine.pairs)
+    shown = similarity.scaled(mine.found[rows])
+    alike = similarity.ssim(shown, scale.unit[columns], shape)
+    sides = shape[:2] if shape[2:] == (1,) else shape
+    return ImagePairs(
+        "Training images and what was made of them",
+        scale.unit[columns].reshape(-1, *sides),
+        shown.reshape(-1, *sides),
+        "training image",
+        "reconstruction",
+        tuple(f"NCC {ncc:.2f}, SSIM {ssim:.2f}" for ncc, ssim in zip(mine.ncc[columns], alike, strict=True)),
+    )
+
+
+def _against_output(mine: Measure, scale: Scale, held: Weights, labels: Array | None) -> Scatter:
+    """Which images come out, by what the network says of them (Figure 4 of the paper)."""
+    outputs = held.predict(scale.originals)
+    if outputs.shape[1] == 1:
+        along, what = outputs[:, 0], "output of the network"
+    else:
+        classes, what = _classes(labels, outputs)
+        own = outputs[np.arange(len(outputs)), classes]
+        outputs[np.arange(len(outputs)), classes] = -np.inf
+        along = own - outputs.max(axis=1)
+    if scale.shape is None:
+        heights, mean, measure = mine.ncc, similarity.ncc(scale.mean[None], scale.originals)[0], "NCC"
+    else:
+        heights, mean, measure = mine.ssim, scale.mean_ssim, "SSIM"
+    whole = heights > -1  # not where an image has no reconstruction
+    return Scatter(
+        "Which training images come out",
+        what,
+        f"{measure} of the training image",
+        {"with its reconstruction": (along[whole], heights[whole]), "with the mean image": (along, mean)},
+        marks={"decision boundary": 0.0},
+    )
+
+
+def _classes(labels: Array | None, outputs: Array) -> tuple[Array, str]:
+    """The output that should be the largest: the label's where labels number the outputs, else the one that is."""
+    if labels is not None and labels.ndim == 1 and np.isin(labels, np.arange(outputs.shape[1])).all():
+        return labels.astype(int), "margin of the true class"
+    return outputs.argmax(axis=1), "margin of the class named"
+
+
+def _drawn(X: Array, count: int, rng: np.random.Generator) -> Array:
+    """Some of the rows, all different."""
+    return X if len(X) <= count else X[rng.choice(len(X), count, replace=False)]
+
+
+def _strangers(candidates: Candidates | None, members: Array) -> Array | None:
+    """Candidates that are no training points, where there are any."""
+    if candidates is None or candidates.X.shape[1] != members.shape[1]:
+        return None
+    X = np.ascontiguousarray(candidates.X)
+    members = np.ascontiguousarray(members, dtype=X.dtype)
+    known = {row.tobytes() for row in members}
+    suspects = np.flatnonzero(np.isin(X.sum(axis=1), members.sum(axis=1)))
+    same = [place for place in suspects if X[place].tobytes() in known]
+    strangers = np.delete(X, same, axis=0) if same else X
+    return strangers if len(strangers) else None
+
+
+def _picture(shape: tuple[int, ...]) -> bool:
+    """Whether points are pictures of several pixels either way: grey, or red, green and blue last."""
+    return min(shape[:2]) > 1 and (len(shape) == 2 or (len(shape) == 3 and shape[2] in (1, 3)))

@@ -1,0 +1,157 @@
+"""All pictures that can be found in a span, each with what speaks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from divulge.solvers import evidence, saturation, unmixing
+from divulge.solvers.evidence import shown
+from divulge.solvers.unmixing import Differences
+
+Array = npt.NDArray[Any]
+Once = Callable[[str, Callable[[np.random.Generator], Array]], Array]
+
+SAME = 0.95
+"NCC of two pictures that are one."
+SETTLED = 0.95
+"Share of pictures that two attempts have in common when no more are needed."
+ROUNDS = 4
+"Attempts made of the best of those before them, at most."
+BETTER = 1e-3
+"By how much sparser an attempt has to be than the ones before it, or it is the last."
+PROVEN = 0.99
+"Confidence in a picture that its saturated pixels prove; measured."
+CLEAN = 3.0
+"Standard deviations of noise within which a pixel is taken to be at an end of the box."
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """Candidates, the surest first."""
+
+    X: Array
+    "(k, d)"
+    confidence: Array
+    proven: Array
+    "Whether saturated pixels leave no other picture of the span."
+    error: Array
+    "Largest error relative to the picture's norm, where proven."
+
+
+@dataclass(eq=False)
+class Search:
+    """Pictures (height, width) or (height, width, 3) among the combinations of axes (rank, d) of a span."""
+
+    pictures: Array
+    bias: Array
+    uncertainty: Array
+    shape: tuple[int, ...]
+    box: tuple[float, float] | None
+    starts: int
+    once: Once
+    step: Callable[[str], None] = lambda done: None
+    attempts: list[Array] = field(default_factory=list)
+    exact: list[saturation.Exact] = field(default_factory=list)
+
+    def run(self, rng: np.random.Generator) -> Found:
+        samples = Differences.of(self.pictures, self.shape)
+        for number in range(self.starts):
+            self.attempts.append(self.once(f"start {number}", lambda own: unmixing.started(samples, own)))
+            self.step(f"attempt {number + 1} from a random start")
+            if number and self._agreed(self.attempts[-2], self.attempts[-1]) >= SETTLED:
+                break
+        independent = len(self.attempts)
+        self._combine(samples)
+        rows = self.attempts[-1]
+        found = evidence.weighed(
+            rows,
+            self.attempts[: min(independent, len(self.attempts) - 1)],
+            samples,
+            self.pictures,
+            self.bias,
+            self.uncertainty,
+            self.box,
+            rng,
+        )
+        self.evidence = found
+        return self._together(rows, found.confidence)
+
+    def _combine(self, samples: Differences) -> None:
+        """Attempts made of the best of all before, with what saturated pixels have made exact."""
+        least = min(float(unmixing.contrast(rows, samples).mean()) for rows in self.attempts)
+        proven = self._prove(np.concatenate(self.attempts[-1:]))
+        settled = len(self.attempts) > 1 and self._agreed(self.attempts[-2], self.attempts[-1]) >= SETTLED
+        for number in range(0 if settled or len(self.attempts) == 1 else ROUNDS):
+            known = [one.row[None] for one in self.exact]
+            pool = np.concatenate([*known, *self.attempts])
+            rows = self.once(f"round {number}", lambda own, pool=pool: unmixing.combined(pool, samples))  # type: ignore[misc]
+            self.attempts.append(rows)
+            more, now = self._prove(rows), float(unmixing.contrast(rows, samples).mean())
+            self.step(f"the best of {len(self.attempts) - 1} attempts")
+            if now > least - BETTER and more <= proven:
+                break
+            least, proven = min(now, least), max(more, proven)
+        if proven and not settled:
+            for rows in self.attempts[:-1]:
+                self._prove(rows)
+
+    def _prove(self, rows: Array) -> int:
+        """How many pictures are proven now that these rows were looked at."""
+        if self.box is not None:
+            looked = saturation.exact(rows, self.pictures, self.bias, self.uncertainty, self.box)
+            self.exact = self._distinct([*self.exact, *(one for one in looked if one.proven)])
+        return len(self.exact)
+
+    def _distinct(self, some: list[saturation.Exact]) -> list[saturation.Exact]:
+        if not some:
+            return some
+        some = sorted(some, key=lambda one: one.error)
+        kept = _distinct(shown(np.array([one.row for one in some]), self.pictures, self.bias), np.ones(len(some)))
+        return [some[place] for place in kept]
+
+    def _together(self, rows: Array, confidence: Array) -> Found:
+        proven = np.array([one.row for one in self.exact]).reshape(-1, len(self.bias))
+        X = shown(np.concatenate([proven, rows]), self.pictures, self.bias)
+        confidence = np.concatenate([np.full(len(proven), PROVEN), confidence])
+        error = np.concatenate([[one.error for one in self.exact], np.full(len(rows), np.inf)])
+        noise = [saturation.deviation(row, self.uncertainty) for row in proven]
+        order = np.lexsort([error, -confidence, np.isinf(error)])
+        X, confidence, error = X[order], confidence[order], error[order]
+        kept = _distinct(X, np.ones(len(X)))
+        X = self._clean(X, np.concatenate([noise, np.zeros(len(rows))])[order])
+        return Found(X[kept], confidence[kept], np.isfinite(error[kept]), error[kept])
+
+    def _clean(self, X: Array, noise: Array) -> Array:
+        """Inside the box, and without noise where pixels are at its ends."""
+        if self.box is None:
+            return X
+        low, high = self.box
+        near = np.where(noise > 0, np.maximum(saturation.NARROW * (high - low), CLEAN * noise), 0)[:, None]
+        X = np.where(np.abs(X - low) < near, low, np.where(np.abs(X - high) < near, high, X))
+        return np.asarray(np.clip(X, low, high))
+
+    def _agreed(self, one: Array, other: Array) -> float:
+        return float(np.mean(_correlations(*(shown(rows, self.pictures, self.bias) for rows in (one, other))).max(1) > SAME))
+
+
+def _distinct(X: Array, weight: Array) -> list[int]:
+    """Places of rows unlike all rows kept before them."""
+    alike = np.abs(_correlations(X, X))
+    kept: list[int] = []
+    for place in range(len(X)):
+        if not kept or alike[place, kept].max() <= SAME:
+            kept.append(place)
+    return kept
+
+
+def _correlations(A: Array, B: Array) -> Array:
+    units = []
+    for X in (A, B):
+        centred = X - X.mean(axis=1, keepdims=True)
+        units.append(centred / (np.linalg.norm(centred, axis=1, keepdims=True) + np.finfo(float).tiny))
+    return np.asarray(units[0] @ units[1].T)
