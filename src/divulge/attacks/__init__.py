@@ -10,7 +10,7 @@ from divulge.attacks.hyperparameters import (
 )
 from divulge.attacks.linear_extraction import LinearExtraction
 from divulge.attacks.published_extraction import PublishedExtraction
-from divulge.attacks.reconstruction import FirstLayerImages, ModelInversion
+from divulge.attacks.reconstruction import FirstLayerImages, KktReconstruction, ModelInversion, SpanReconstruction
 from divulge.attacks.surrogate import BlindSurrogate, Surrogate
 from divulge.attacks.value_extraction import ValueExtraction
 
@@ -20,10 +20,12 @@ __all__ = [
     "FirstLayerImages",
     "GradientExtraction",
     "HyperparameterStealing",
+    "KktReconstruction",
     "LinearExtraction",
     "ModelInversion",
     "PublishedExtraction",
     "RoundedRelease",
+    "SpanReconstruction",
     "Surrogate",
     "TrainStealRetrain",
     "ValueExtraction",

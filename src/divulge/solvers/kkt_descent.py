@@ -21,6 +21,12 @@ Layers = Sequence[tuple[Array, Array]]
 
 SHORT = 0.01
 "Least correlation of the sum of gradients with the weights for which a scale is computed."
+MEANS, SQUARES = 0.9, 0.999
+"Adam's."
+WARM = 0.05
+"Share of the steps in which the rate rises; it falls to 0 over all of them."
+SHARES = 3
+"Of the differences between pixels, one in so many is looked at in a step, the others in the next ones."
 STEEP = 20.0
 "Beyond this a sigmoid is flat for any purpose, and products of its slopes would be too small for quick arithmetic."
 
@@ -49,14 +55,12 @@ class Setup:
     "Root mean square of an input's coordinates at the start, over that of a coordinate of size 1."
     layers: tuple[float, ...] = (1.0, 0.0, 0.1)
     "How much each layer's residual counts, relative to its own size."
-    warm: float = 0.05
-    "Share of the steps in which the rate rises."
     margin: float = 0.0
     "Outputs that candidates should reach on their side; 0 for no such wish."
     pull: float = 0.0
     "How much that wish counts."
-    least: float = 0.0
-    "Multipliers below this share of their mean are pushed up."
+    sparse: float = 0.0
+    "How much it counts that neighbouring pixels of a picture are mostly alike."
 
 
 @dataclass(frozen=True)
@@ -69,8 +73,6 @@ class Candidates:
     "(m, outputs)"
     loss: float
     "The weighted residual relative to the weights; 1 for no candidates at all."
-    history: Array
-    "(recorded, 2): step, loss."
 
 
 class Stationarity:
@@ -155,6 +157,15 @@ class Stationarity:
         return torch.cat([G, D.sum(dim=0)[:, None]], dim=1) if self.biased[number] else G
 
 
+def sparsity(differences: Tensor) -> tuple[float, Tensor]:
+    """Mean over rows (m, e) of Σ|δ| / √(e Σδ²), 0.8 for normal numbers and less for sparse ones, and its gradient."""
+    size = differences.square().sum(dim=1, keepdim=True).sqrt_().clamp_(min=1e-12)
+    total = differences.abs().sum(dim=1, keepdim=True)
+    many = differences.shape[1] ** 0.5 * len(differences)
+    slope = differences.sign().sub_(differences * (total / size.square())).div_(size * many)
+    return float((total / size).sum()) / many, slope
+
+
 def _add(sums: dict[int, Tensor], number: int, part: Tensor) -> None:
     sums[number] = sums[number] + part if number in sums else part
 
@@ -163,43 +174,55 @@ def _tensor(array: Array, dtype: torch.dtype) -> Tensor:
     return torch.tensor(np.asarray(array), dtype=dtype)
 
 
-def descend(
+State = dict[str, Any]
+"Everything a descent needs to go on: arrays by name, and numbers."
+
+
+def begin(setup: Setup, signs: Array, axes: int, rng: np.random.Generator, start: Array | None = None) -> State:
+    """Candidates at random, or `start` (m, k); signs (m, outputs) is the side of each multiplier."""
+    points = setup.spread * rng.standard_normal((len(signs), axes)) if start is None else start
+    multipliers = rng.uniform(0.5, 1.5, signs.shape)
+    state: State = {"points": points.astype(np.float32), "multipliers": multipliers.astype(np.float32)}
+    for name in ("points", "multipliers"):
+        state[f"{name} mean"] = state[f"{name} square"] = np.zeros_like(state[name])
+    return state | {"signs": signs.astype(np.float32), "step": 0, "loss": 1.0, "scale": 1.0}
+
+
+def advance(
     objective: Stationarity,
-    space: Space,
     setup: Setup,
-    signs: Array,
-    rng: np.random.Generator,
-    *,
-    start: Array | None = None,
-    report: Callable[[int, float], None] | None = None,
-    stop: float = 0.0,
-) -> Candidates:
-    """Adam on coordinates and multipliers; `signs` (m, outputs) fixes the side of each multiplier, 0 leaves it free."""
-    dtype = objective.into.dtype
-    m, k = len(signs), len(space.axes)
-    Z = torch.tensor(setup.spread * rng.standard_normal((m, k)) if start is None else start, dtype=dtype)
-    fixed = torch.tensor(signs, dtype=dtype)
-    L = torch.tensor(rng.uniform(0.5, 1.5, signs.shape), dtype=dtype)
-    moments = [(torch.zeros_like(part), torch.zeros_like(part)) for part in (Z, L)]
-    history = []
-    first, last = setup.softness
-    loss, scale = 1.0, 1.0
-    for step in range(setup.steps):
+    state: State,
+    steps: int,
+    edges: Array | None = None,
+    check: Callable[[], None] = lambda: None,
+) -> State:
+    """Adam for so many steps more, `setup.steps` in all; `check` is called before each."""
+    parts = {name: torch.tensor(value) for name, value in state.items() if isinstance(value, np.ndarray)}
+    signs, (first, last) = parts["signs"], setup.softness
+    across = None if edges is None else torch.tensor(edges, dtype=torch.float32)
+    loss, scale, step = state["loss"], state["scale"], state["step"]
+    for step in range(state["step"], min(state["step"] + steps, setup.steps)):
+        check()
         share = step / max(setup.steps - 1, 1)
-        alpha = first * (last / first) ** share
-        rate = setup.rate * min(1.0, (step + 1) / max(setup.warm * setup.steps, 1)) * (0.5 + 0.5 * np.cos(np.pi * share))
-        loss, scale, dZ, dC = objective(Z, L * fixed, alpha, setup.margin, setup.pull)
-        for part, slope, (mean, square) in zip((Z, L), (dZ, dC * fixed), moments, strict=True):
-            mean.mul_(0.9).add_(slope, alpha=0.1)
-            square.mul_(0.999).addcmul_(slope, slope, value=0.001)
-            bias = np.sqrt(1 - 0.999 ** (step + 1)) / (1 - 0.9 ** (step + 1))
-            part.addcdiv_(mean, square.sqrt().add_(1e-12), value=-rate * bias)
-        L.clamp_(min=setup.least)
-        if step % 10 == 0:
-            history.append((step, loss))
-            if report:
-                report(step, loss)
-            if loss < stop:
-                break
-    multipliers = (L * fixed).numpy().astype(float) * scale
-    return Candidates(Z.numpy().astype(float) @ space.axes, multipliers, loss, np.array(history))
+        warm = min(1.0, (step + 1) / max(WARM * setup.steps, 1))
+        rate = setup.rate * warm * (0.5 + 0.5 * np.cos(np.pi * share))
+        rate *= np.sqrt(1 - SQUARES ** (step + 1)) / (1 - MEANS ** (step + 1))
+        loss, scale, dZ, dC = objective(
+            parts["points"], parts["multipliers"] * signs, first * (last / first) ** share, setup.margin, setup.pull
+        )
+        if setup.sparse and across is not None:
+            some = across[:, step % SHARES :: SHARES]
+            dZ.addmm_(sparsity(parts["points"] @ some)[1], some.T, alpha=setup.sparse)
+        for name, slope in (("points", dZ), ("multipliers", dC * signs)):
+            mean, square = parts[f"{name} mean"], parts[f"{name} square"]
+            mean.mul_(MEANS).add_(slope, alpha=1 - MEANS)
+            square.mul_(SQUARES).addcmul_(slope, slope, value=1 - SQUARES)
+            parts[name].addcdiv_(mean, square.sqrt().add_(1e-12), value=-float(rate))
+        parts["multipliers"].clamp_(min=0)
+    return {name: part.numpy() for name, part in parts.items()} | {"step": step + 1, "loss": loss, "scale": scale}
+
+
+def candidates(space: Space, state: State) -> Candidates:
+    """What a descent has come to."""
+    multipliers = state["multipliers"] * state["signs"] * state["scale"]
+    return Candidates(state["points"] @ space.axes.astype(np.float32), multipliers, state["loss"])

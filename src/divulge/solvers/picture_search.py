@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from divulge.solvers import evidence, saturation, unmixing
-from divulge.solvers.evidence import shown
 from divulge.solvers.unmixing import Differences
 
 Array = npt.NDArray[Any]
@@ -18,6 +17,8 @@ Once = Callable[[str, Callable[[np.random.Generator], Array]], Array]
 
 SAME = 0.95
 "NCC of two pictures that are one."
+TRIED = 0.99
+"NCC from which the saturated pixels of two rows would say the same."
 SETTLED = 0.95
 "Share of pictures that two attempts have in common when no more are needed."
 ROUNDS = 4
@@ -41,6 +42,8 @@ class Found:
     "Whether saturated pixels leave no other picture of the span."
     error: Array
     "Largest error relative to the picture's norm, where proven."
+    raw: Array
+    "X before it was moved into the box."
 
 
 @dataclass(eq=False)
@@ -48,15 +51,21 @@ class Search:
     """Pictures (height, width) or (height, width, 3) among the combinations of axes (rank, d) of a span."""
 
     pictures: Array
-    bias: Array
+    bias: Array | None
+    "(rank,); none where it does not tell the scale of a picture."
     uncertainty: Array
     shape: tuple[int, ...]
     box: tuple[float, float] | None
+    mean: Array | None
+    "What has to be added to pictures whose scale no bias tells."
     starts: int
     once: Once
     step: Callable[[str], None] = lambda done: None
     attempts: list[Array] = field(default_factory=list)
     exact: list[saturation.Exact] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.tried = np.zeros((0, len(self.pictures)))
 
     def run(self, rng: np.random.Generator) -> Found:
         samples = Differences.of(self.pictures, self.shape)
@@ -72,13 +81,12 @@ class Search:
             rows,
             self.attempts[: min(independent, len(self.attempts) - 1)],
             samples,
-            self.pictures,
-            self.bias,
+            self._shown,
             self.uncertainty,
             self.box,
             rng,
         )
-        self.evidence = found
+        self.measures = found.measures
         return self._together(rows, found.confidence)
 
     def _combine(self, samples: Differences) -> None:
@@ -102,44 +110,62 @@ class Search:
 
     def _prove(self, rows: Array) -> int:
         """How many pictures are proven now that these rows were looked at."""
-        if self.box is not None:
+        if self.box is not None and self.bias is not None:
+            rows = rows[~self._known(rows, self._proven, SAME)]
+            rows = rows[~self._known(rows, self.tried, TRIED)]
+            self.tried = np.concatenate([self.tried, rows])
             looked = saturation.exact(rows, self.pictures, self.bias, self.uncertainty, self.box)
             self.exact = self._distinct([*self.exact, *(one for one in looked if one.proven)])
         return len(self.exact)
+
+    @property
+    def _proven(self) -> Array:
+        return np.array([one.row for one in self.exact]).reshape(-1, len(self.pictures))
+
+    def _known(self, rows: Array, others: Array, level: float) -> Array:
+        """Which rows show nearly the picture of another one."""
+        if not len(rows) or not len(others):
+            return np.zeros(len(rows), dtype=bool)
+        return np.asarray(_correlations(self._shown(rows)[0], self._shown(others)[0]).max(axis=1) > level)
 
     def _distinct(self, some: list[saturation.Exact]) -> list[saturation.Exact]:
         if not some:
             return some
         some = sorted(some, key=lambda one: one.error)
-        kept = _distinct(shown(np.array([one.row for one in some]), self.pictures, self.bias), np.ones(len(some)))
+        kept = _distinct(self._shown(np.array([one.row for one in some]))[0])
         return [some[place] for place in kept]
 
     def _together(self, rows: Array, confidence: Array) -> Found:
-        proven = np.array([one.row for one in self.exact]).reshape(-1, len(self.bias))
-        X = shown(np.concatenate([proven, rows]), self.pictures, self.bias)
+        proven = self._proven
+        X, _ = self._shown(np.concatenate([proven, rows]))
         confidence = np.concatenate([np.full(len(proven), PROVEN), confidence])
         error = np.concatenate([[one.error for one in self.exact], np.full(len(rows), np.inf)])
         noise = [saturation.deviation(row, self.uncertainty) for row in proven]
         order = np.lexsort([error, -confidence, np.isinf(error)])
         X, confidence, error = X[order], confidence[order], error[order]
-        kept = _distinct(X, np.ones(len(X)))
-        X = self._clean(X, np.concatenate([noise, np.zeros(len(rows))])[order])
-        return Found(X[kept], confidence[kept], np.isfinite(error[kept]), error[kept])
+        kept = _distinct(X)
+        clean = self._clean(X, np.concatenate([noise, np.zeros(len(rows))])[order])
+        return Found(clean[kept], confidence[kept], np.isfinite(error[kept]), error[kept], X[kept])
 
     def _clean(self, X: Array, noise: Array) -> Array:
         """Inside the box, and without noise where pixels are at its ends."""
         if self.box is None:
             return X
         low, high = self.box
-        near = np.where(noise > 0, np.maximum(saturation.NARROW * (high - low), CLEAN * noise), 0)[:, None]
+        near = CLEAN * noise[:, None]
         X = np.where(np.abs(X - low) < near, low, np.where(np.abs(X - high) < near, high, X))
         return np.asarray(np.clip(X, low, high))
 
+    def _shown(self, rows: Array) -> tuple[Array, Array]:
+        if self.bias is not None:
+            return evidence.anchored(rows, self.pictures, self.bias)
+        return evidence.boxed(rows, self.pictures, self.mean, self.box or (0.0, 1.0))
+
     def _agreed(self, one: Array, other: Array) -> float:
-        return float(np.mean(_correlations(*(shown(rows, self.pictures, self.bias) for rows in (one, other))).max(1) > SAME))
+        return float(np.mean(_correlations(self._shown(one)[0], self._shown(other)[0]).max(axis=1) > SAME))
 
 
-def _distinct(X: Array, weight: Array) -> list[int]:
+def _distinct(X: Array) -> list[int]:
     """Places of rows unlike all rows kept before them."""
     alike = np.abs(_correlations(X, X))
     kept: list[int] = []

@@ -78,7 +78,6 @@ def descend(
     multipliers = torch.tensor(rng.random(len(signs)), requires_grad=True)
     sides = torch.tensor(signs, dtype=torch.float64)
     optimiser = torch.optim.SGD([x, multipliers], lr=rate, momentum=MOMENTUM)
-    history = []
     loss = torch.tensor(np.inf)
     for step in range(steps):
         optimiser.zero_grad()
@@ -87,11 +86,9 @@ def descend(
             break
         torch.autograd.backward(loss, inputs=[x, multipliers])
         optimiser.step()
-        if step % 10 == 0:
-            history.append((step, float(loss.detach())))
-            if report:
-                report(step, history[-1][1])
+        if report and step % 10 == 0:
+            report(step, float(loss.detach()))
     found = x.detach().numpy()
     found = found if np.isfinite(found).all() else np.zeros_like(found)
     size = sum(float(part.detach().square().sum()) for part in theta)
-    return Candidates(found, (multipliers.detach() * sides).numpy()[:, None], float(loss.detach()) / size, np.array(history))
+    return Candidates(found, (multipliers.detach() * sides).numpy()[:, None], float(loss.detach()) / size)

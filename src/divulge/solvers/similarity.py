@@ -30,7 +30,7 @@ SAME = 1e-12
 
 def ncc(A: Array, B: Array) -> Array:
     """Normalised cross-correlation of every row of A (m, d) with every row of B (n, d): (m, n), 0 for constant rows."""
-    similarity: Array = _standard(A) @ _standard(B).T
+    similarity: Array = standard(A) @ standard(B).T
     return np.clip(similarity, -1, 1, out=similarity)
 
 
@@ -85,10 +85,10 @@ def ranks(found: Array, originals: Array, others: Array, pairs: Pairs | None = N
     """
     rows, columns = matched(ncc(found, originals)) if pairs is None else pairs
     standing = np.full(len(originals), len(others) + 1)
-    chosen = _standard(found[rows])
-    own = np.einsum("ij,ij->i", chosen, _standard(originals[columns]))[:, None]
+    chosen = standard(found[rows])
+    own = np.einsum("ij,ij->i", chosen, standard(originals[columns]))[:, None]
     parts = np.split(others, range(BLOCK, len(others), BLOCK))
-    standing[columns] = 1 + sum((chosen @ _standard(part.astype(found.dtype)).T > own).sum(axis=1) for part in parts)
+    standing[columns] = 1 + sum((chosen @ standard(part.astype(found.dtype)).T > own).sum(axis=1) for part in parts)
     return standing
 
 
@@ -100,7 +100,7 @@ def scaled(X: Array) -> Array:
     return stretched
 
 
-def _standard(X: Array) -> Array:
+def standard(X: Array) -> Array:
     """Rows of mean 0 and length 1; a constant row becomes 0."""
     before = np.sqrt(np.einsum("ij,ij->i", X, X))
     X = X - X.mean(axis=1, keepdims=True)

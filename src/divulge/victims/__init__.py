@@ -21,7 +21,7 @@ from divulge.contract import (
     TrainingData,
     Weights,
 )
-from divulge.errors import refuse_unknown
+from divulge.errors import BadInput, refuse_unknown
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,19 +170,24 @@ def _margin(
 
     `centred` subtracts the mean point in training, which whoever reads the network knows, unless not `mean_known`.
     `products` gives each unit's input weights times its output weight, as an extraction does, in two-layer networks.
-    `digits` rounds the weights to so many, `noise_on_weights` adds normal numbers, in shares of the largest.
+    `digits` rounds the weights to so many, `noise_on_weights` adds normal numbers to every layer, in shares of its largest
+    weight; a bias that is nowhere used stays 0.
     """
     from divulge.solvers.digits import significant
     from divulge.victims import margins
 
+    refuse_unknown([kind], ("weights", "predictions", "gradients"), "kind")
+    refuse_unknown(settings, margins.SETTINGS, "recipe margin")
+    if isinstance(digits, bool) or not isinstance(digits, int) or digits < 0:
+        raise BadInput(f"expected a whole number from 0 for digits, got {digits!r}; 0 keeps all of them")
+    if isinstance(noise_on_weights, bool) or not isinstance(noise_on_weights, int | float) or not noise_on_weights >= 0:
+        raise BadInput(f"expected a number from 0 for noise_on_weights, got {noise_on_weights!r}; 0 adds none")
     mean = X.mean(axis=0) if centred else np.zeros(X.shape[1])
     layers = margins.train(X - mean, y, rng, **settings)
     if products:
-        (W, b), (V, c) = layers
-        size = np.abs(V[0])
-        layers = [(W * size[:, None], b * size), (np.sign(V), c)]
+        layers = margins.products(layers)
     if noise_on_weights:
-        layers = [(W + noise_on_weights * np.abs(W).max() * rng.standard_normal(W.shape), b) for W, b in layers]
+        layers = [margins.noisy(W, b, noise_on_weights * float(np.abs(W).max()), rng) for W, b in layers]
     if digits:
         layers = [(significant(W, digits), significant(b, digits)) for W, b in layers]
     network = Weights(tuple(layers), mean=mean if centred and mean_known else None, shape=shape)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -45,13 +46,21 @@ def train(
     """
     refuse_unknown([method], METHODS, "method")
     rows = TrainingData(X, y).X
-    if not hidden or any(isinstance(width, bool) or not isinstance(width, int) or width < 1 for width in hidden):
-        raise BadInput(f"expected whole numbers from 1 as widths of hidden layers, got {list(hidden)}; correct hidden")
-    if first != "standard" and (isinstance(first, str | bool) or not first > 0):
+    if not isinstance(hidden, list | tuple) or not hidden or not all(_whole(width) for width in hidden):
+        raise BadInput(f"expected a list of whole numbers from 1 as widths of hidden layers, got {hidden!r}; correct hidden")
+    if first != "standard" and not _positive(first):
         raise BadInput(f'expected a positive number or "standard" for first, got {first!r}; correct it')
-    for name, value in {"target": target, "rate": rate, "decay": decay, "epochs": epochs, "batch": batch}.items():
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or not value > 0):
+    for name, value in {"target": target, "rate": rate, "decay": decay, "clip": clip}.items():
+        if not _positive(value):
             raise BadInput(f"expected a positive number for {name}, got {value!r}; correct it")
+    for name, count in {"epochs": epochs, "batch": batch}.items():
+        if count is not None and not _whole(count):
+            raise BadInput(f"expected a whole number from 1 for {name}, got {count!r}; correct it")
+    for name, switch in {"biases": biases, "rounded": rounded, "single": single}.items():
+        if not isinstance(switch, bool):
+            raise BadInput(f"expected true or false for {name}, got {switch!r}; write one of the two")
+    if noise != 0 and not _positive(noise):
+        raise BadInput(f"expected a number from 0 for noise, got {noise!r}; correct it")
     labels, outputs = as_targets(np.asarray(y), loss)
     start = margin_descent.initial(
         rng, [rows.shape[1], *hidden, outputs], first=None if isinstance(first, str) else first, biases=biases
@@ -104,7 +113,36 @@ def as_targets(y: Array, loss: str = "auto") -> tuple[Array, int]:
             raise BadInput("expected numbers as targets of the loss squared, got names of classes; use loss = 'auto'")
         numbers = y.astype(float)
         return numbers, 1 if numbers.ndim == 1 else numbers.shape[1]
+    if y.ndim != 1 or (y.dtype.kind == "f" and (y != np.round(y)).any()):
+        raise BadInput(f"expected a class for every point, got numbers to fit of shape {y.shape}; use loss = 'squared'")
     classes, places = np.unique(y, return_inverse=True)
     if len(classes) < 2:
         raise BadInput(f"expected points of at least two classes, got {len(classes)}; draw more of them")
     return (2 * places - 1, 1) if len(classes) == 2 else (places, len(classes))
+
+
+def products(layers: Layers) -> Layers:
+    """The same two-layer network with weights of −1 and 1 in its last layer, as far as an extraction can tell."""
+    if len(layers) != 2 or len(layers[1][0]) != 1:
+        raise BadInput("expected one hidden layer and one output for products, got another network; leave products out")
+    (W, b), (V, c) = layers
+    size = np.abs(V[0])
+    return [(W * size[:, None], b * size), (np.sign(V), c)]
+
+
+def noisy(W: Array, b: Array, size: float, rng: np.random.Generator) -> tuple[Array, Array]:
+    """A layer with normal numbers of this size added, its bias left alone where there is none."""
+    moved = b + size * rng.standard_normal(b.shape) if b.any() else b
+    return W + size * rng.standard_normal(W.shape), moved
+
+
+def _positive(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value > 0
+
+
+def _whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+
+
+SETTINGS = tuple(inspect.signature(train).parameters)[3:]
+"What `train` can be told."

@@ -85,8 +85,8 @@ def epsilon(points: int, *, epochs: int, batch: int, noise: float, delta: float 
     from opacus.accountants import RDPAccountant
 
     accountant = RDPAccountant()
-    rate = min(1.0, batch / points)
-    accountant.history = [(noise, rate, int(epochs / rate))]
+    batches = -(-points // min(batch, points))  # in an epoch, each with every point by this chance
+    accountant.history = [(noise, 1 / batches, epochs * batches)]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # on the order at which the bound is best
         return float(accountant.get_epsilon(delta))

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from divulge.attacks.reconstruction import residuals
 from divulge.contract import (
     Array,
     Candidates,
@@ -56,11 +57,9 @@ SHOWN = 45
 "Pairs in the gallery, as in the paper."
 
 
-def scored(
-    finding: Finding[TrainingData], held: Weights, truth: Truth, *, residual: float | None = None
-) -> Finding[TrainingData]:
+def scored(finding: Finding[TrainingData], held: Weights, truth: Truth) -> Finding[TrainingData]:
     """The finding with scores and figures; failed where the truth contradicts its claim, and never raised to a leak."""
-    finding, better = measured(finding, held, truth, residual=residual)
+    finding, better = measured(finding, held, truth)
     scores = {name: finding.scores[name] for name in DECIDING if name in finding.scores}
     if finding.verdict is Verdict.LEAK and better is False:
         counts = ", ".join(f"{score.value:.0f} {name} (a useless attack {score.null:.0f})" for name, score in scores.items())
@@ -81,25 +80,27 @@ def measured(
     held: Weights,
     truth: Truth,
     *,
-    residual: float | None = None,
     without: Collection[str] = (),
 ) -> tuple[Finding[TrainingData], bool | None]:
     """The finding with scores, figures and notes, its verdict as it was; and whether the truth bears out a leak, if known.
 
     `without` leaves out some nulls, such as the one that is the attack itself.
     """
-    if residual is not None:
-        zero = Score(residual, 1.0, "the zero multipliers", better="lower")
-        finding = replace(finding, scores={"KKT residual": zero} | dict(finding.scores))
     known, loot = truth.get(TrainingData), finding.loot
-    if known is None or loot is None:
+    if known is None:
+        return finding, None
+    strangers = _strangers(truth.get(Candidates), known.X)
+    near = residuals.residual(held, known, strangers)
+    if near is not None:
+        scores = dict(finding.scores) | {residuals.NAME: near[0]}
+        finding = replace(finding, scores=scores, notes=(*finding.notes, near[1]))
+    if loot is None:
         return finding, None
     if known.X.shape[1] != loot.X.shape[1]:
         widths = f"the reconstructions have {loot.X.shape[1]} features and the training data {known.X.shape[1]}"
         return replace(finding, notes=(*finding.notes, f"Not scored: {widths}.")), None
     rng = np.random.default_rng(0)
     scale = Scale.of(known, held)
-    strangers = _strangers(truth.get(Candidates), known.X)
     mine = scale.measure(loot.X)
     useless = _useless(mine.found, held, scale, strangers, rng)
     nulls = {name: scale.measure(X, pairs) for name, X, pairs in useless if name not in without}

@@ -1,0 +1,252 @@
+"""Training images from the span of first-layer weights, told apart because neighbouring pixels are mostly alike."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from pydantic import PositiveInt
+
+from divulge.attacks.reconstruction import scoring
+from divulge.attacks.reconstruction.baselines import PAPER, REMEDY, TAXONOMY
+from divulge.contract import (
+    Array,
+    Attack,
+    Context,
+    Curve,
+    Figure,
+    Finding,
+    Histogram,
+    TrainingData,
+    Truth,
+    Weights,
+    option_class,
+)
+from divulge.errors import BadInput, NotApplicable
+from divulge.solvers import layouts, margin_descent, pictures
+from divulge.solvers.layouts import Layout
+from divulge.solvers.picture_search import Found, Once, Search
+from divulge.solvers.span import Span, span
+
+SURE = 0.5
+"A candidate is claimed that is likelier a training image than not."
+SMALLEST = 36
+"Pixels below which a picture has too few differences to be told from a mixture."
+PLANTED = 20
+"Pictures of the control."
+CONTROL_STARTS = 2
+CONTROL_LOSS = 1e-4
+
+
+@option_class
+class SpanReconstruction(Attack[Weights, TrainingData]):
+    """Find combinations of first-layer weights whose neighbouring pixels are alike, as in pictures and no mixture of them.
+
+    Descent moves the rows of the first layer only inside the span of the training images, whatever the depth, the loss and
+    the other layers are; the bias tells the scale of every image.
+    """
+
+    name: ClassVar[str] = "span-reconstruction"
+    paper: ClassVar[str] = PAPER
+    taxonomy = TAXONOMY
+    remedy: ClassVar[tuple[str, ...]] = (
+        *REMEDY,
+        "Start the first layer from larger weights, or train with noise: what training moves has to stay below its start.",
+    )
+
+    count: PositiveInt | None = None
+    "How many images to look for; as many as directions stand out of the noise unless given."
+    seeds: PositiveInt = 4
+    "Random starts, at most; fewer where two of them agree."
+    box: tuple[float, float] | None = (0.0, 1.0)
+    "The least and the largest value of a pixel; none where nothing is known of them."
+    shape: tuple[PositiveInt, ...] | None = None
+    "Of one image where the weights do not say it: height, width, and 3 for colours."
+
+    def run(self, held: Weights, context: Context) -> Finding[TrainingData]:
+        if self.box is not None and not -np.inf < self.box[0] < self.box[1] < np.inf:
+            raise BadInput(f"expected a box from low to high, got {self.box}; give two finite numbers, the smaller first")
+        W, b = held.layers[0]
+        seen = span(W, b, self.count)
+        layout = self._layout(held, seen)
+        context.log(f"{seen.rank} directions of the first layer stand out of {len(seen.sizes)}.")
+        if seen.rank < 2:
+            return self._nothing(held, seen, layout, None, context, "no two directions of the first layer stand out")
+        found, kind = self._search(held, seen, layout, context)
+        claimed = found.confidence >= SURE
+        if not claimed.any():
+            return self._nothing(held, seen, layout, found, context, "no combination of first-layer weights is an image")
+        X = layout.back(found.X[claimed])
+        proven = found.proven[claimed]
+        many = f"{len(X)} training image{'s' if len(X) > 1 else ''}"
+        summary = f"{many} of {seen.rank} directions in the first layer come out of it"
+        summary += f"; saturated pixels prove {int(proven.sum())} of them." if proven.any() else "."
+        return Finding.leak(
+            TrainingData(X, shape=layout.shape),
+            summary,
+            figures=self._figures(seen, found),
+            notes=(*self._notes(seen, found, claimed), *kind, *layout.notes),
+        )
+
+    def score(self, finding: Finding[TrainingData], held: Weights, truth: Truth) -> Finding[TrainingData]:
+        return scoring.scored(finding, held, truth)
+
+    def _layout(self, held: Weights, seen: Span) -> Layout:
+        """How inputs are laid out as pictures; refuses what is none."""
+        if held.shape is not None and self.shape is not None and held.shape != self.shape:
+            raise BadInput(f"the weights say that images have shape {held.shape}, got shape={self.shape}; leave it out")
+        shape = held.shape or self.shape
+        if shape is not None and math.prod(shape) != held.dimension:
+            raise BadInput(f"images of shape {shape} do not fill the {held.dimension} inputs of the network; correct shape")
+        options = layouts.candidates(held.dimension, shape)
+        if not options:
+            raise NotApplicable(
+                f"inputs of {held.dimension} features{'' if shape is None else f' and shape {shape}'} are no pictures with "
+                "neighbouring pixels; without those nothing tells a training point from a mixture of them"
+            )
+        moved = seen.sizes[: seen.rank, None] * seen.axes[:, :-1]
+        best = min(options, key=lambda one: one.roughness(moved)) if seen.rank else options[0]
+        if held.dimension < SMALLEST or min(best.size[:2]) < 4:
+            raise NotApplicable(f"images of {held.dimension} pixels are too small; {SMALLEST} and 4 a side are needed")
+        if seen.rank and best.roughness(moved) > layouts.ROUGH:
+            raise NotApplicable(
+                "neighbouring pixels of the first layer's weights have nothing to do with each other "
+                f"(roughness {best.roughness(moved):.2f}, noise has 1); the inputs are no pictures, or not of this shape"
+            )
+        return best
+
+    def _search(self, held: Weights, seen: Span, layout: Layout, context: Context) -> tuple[Found, tuple[str, ...]]:
+        """Look for images as they were handed in; where a mean was taken from them that nobody knows, estimate it."""
+        found = self._look(seen, layout, held.mean, context, "")
+        if held.mean is not None or self.box is None or _claims(found) >= seen.rank / 2:
+            return found, ()
+        others: list[tuple[Found, tuple[str, ...]]] = [(found, ())]
+        if seen.centred:
+            context.log("The inputs may have been centred; their mean is estimated.")
+            mean = layout.back(layouts.likely_mean(found.raw, found.confidence, self.box)[None])[0]
+            note = "A mean that nobody told was taken from the inputs; it was estimated, so that all pixels are in the box."
+            others.append((self._look(seen, layout, mean, context, "centred "), (note,)))
+        if seen.centred and _claims(others[-1][0]) < seen.rank / 2:
+            context.log("The biases may have moved on their own; images are scaled to fill the box.")
+            W, b = held.layers[0]
+            alone = span(W, np.zeros_like(b), self.count)
+            note = "Biases do not go with the weights, so every image was scaled to fill the box."
+            others.append((self._look(alone, layout, None, context, "unanchored "), (note,)))
+        return max(others, key=lambda one: _claims(one[0]))
+
+    def _look(self, seen: Span, layout: Layout, mean: Array | None, context: Context, name: str) -> Found:
+        done, seeds = 0, self.seeds
+
+        def step(what: str) -> None:
+            nonlocal done
+            done += 1
+            context.budget.check()
+            context.progress(min(done, seeds + 4), seeds + 4)
+            context.log(f"Unmixed {what}.")
+
+        def once(piece: str, compute: Callable[[np.random.Generator], Array]) -> Array:
+            return context.once(name + piece, compute)
+
+        return _searching(seen, layout, mean, self.box, seeds, once, step).run(np.random.default_rng(0))
+
+    def _notes(self, seen: Span, found: Found, claimed: Array) -> tuple[str, ...]:
+        proven = found.proven
+        notes = [
+            f"{seen.rank} of {len(seen.sizes)} directions stand out of the first layer; what training did not move has a "
+            f"deviation of {seen.noise:.1e}."
+            if seen.noise > 0
+            else f"The first layer has {seen.rank} directions and no noise.",
+            f"By their confidence {found.confidence[claimed].sum():.1f} of the {int(claimed.sum())} images are right at "
+            f"NCC > 0.9; {int((~claimed).sum())} candidates below {SURE:g} were left out.",
+        ]
+        if proven.any():
+            notes.append(
+                f"{int(proven.sum())} images are proven: their black and white pixels leave no other combination of the "
+                f"weights, and {int(np.sum(found.error[proven] <= scoring.EXACT))} of them are off by at most "
+                f"{scoring.EXACT:.0%} where the weights show everything (median bound {np.median(found.error[proven]):.1%})."
+            )
+        return tuple(notes)
+
+    def _figures(self, seen: Span, found: Found | None) -> tuple[Figure, ...]:
+        numbers = np.arange(1.0, len(seen.sizes) + 1)
+        sizes = np.maximum(seen.sizes, 1e-16 * seen.sizes[0])
+        marks = {"directions used": float(seen.rank)}
+        figures: list[Figure] = [
+            Curve(
+                "Directions of the first layer",
+                "direction",
+                "singular value",
+                {"weights": (numbers, sizes)},
+                log_y=True,
+                marks=marks,
+            )
+        ]
+        if found is not None:
+            groups = {"proven": found.confidence[found.proven], "not proven": found.confidence[~found.proven]}
+            shown = {name: values for name, values in groups.items() if len(values)}
+            figures.append(Histogram("How sure each candidate is", "confidence", shown))
+        return tuple(figures)
+
+    def _nothing(
+        self, held: Weights, seen: Span, layout: Layout, found: Found | None, context: Context, why: str
+    ) -> Finding[TrainingData]:
+        back = context.once("control", _Control(self, held, layout, context))
+        power = (
+            f"Of {PLANTED} synthetic pictures on which a network of the same shape was trained from a small start, the same "
+            f"search claims {int(back[0])}, of which {int(back[1])} have NCC > 0.9 with one of them."
+        )
+        return Finding.none_found(
+            f"{why[:1].upper()}{why[1:]}.", power=power, figures=self._figures(seen, found), notes=layout.notes
+        )
+
+
+def _claims(found: Found) -> float:
+    return float(found.confidence[found.confidence >= SURE].sum())
+
+
+def _searching(
+    seen: Span,
+    layout: Layout,
+    mean: Array | None,
+    box: tuple[float, float] | None,
+    starts: int,
+    once: Once,
+    step: Callable[[str], None] = lambda what: None,
+) -> Search:
+    shift = None if mean is None else layout.forth(mean[None])[0]
+    axes = layout.forth(seen.pictures(mean))
+    bias = seen.bias if seen.anchored else None
+    return Search(axes, bias, seen.uncertainty, layout.size, box, shift, starts, once, step)
+
+
+@dataclass(frozen=True)
+class _Control:
+    """A network of the same shape that was trained on known pictures: how many are claimed, and how many rightly."""
+
+    attack: SpanReconstruction
+    held: Weights
+    layout: Layout
+    context: Context
+
+    def __call__(self, rng: np.random.Generator) -> Array:
+        make = pictures.leaves if len(self.layout.size) == 3 else pictures.strokes
+        X = self.layout.back(make(rng, PLANTED, self.layout.size))
+        y = np.where(np.arange(PLANTED) % 2, 1, -1)
+        sizes = [self.held.dimension, *(len(b) for _, b in self.held.layers[:-1]), 1]
+        mean = X.mean(axis=0)
+        self.context.log("Nothing was found; a network of the same shape is trained on synthetic pictures, to be attacked.")
+        run = margin_descent.train(margin_descent.initial(rng, sizes), X - mean, y, target=CONTROL_LOSS)
+        planted = Weights(tuple(run.layers), mean=mean, shape=self.layout.shape)
+        seen = span(*planted.layers[0])
+        if seen.rank < 2:
+            return np.zeros(2)
+        search = _searching(seen, self.layout, mean, (0.0, 1.0), CONTROL_STARTS, lambda _, compute: compute(rng))
+        found = search.run(rng)
+        claimed = self.layout.back(found.X[found.confidence >= SURE])
+        if not len(claimed):
+            return np.zeros(2)
+        alike = np.corrcoef(claimed, X)[: len(claimed), len(claimed) :]
+        return np.array([len(claimed), np.sum(alike.max(axis=0) > scoring.GOOD)])

@@ -1,0 +1,99 @@
+"""A network trained the way another one seems to have been, on points that are known: what an attack can be tuned on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from divulge.solvers import margin_descent, pictures
+from divulge.solvers.span import Span, span
+
+Array = npt.NDArray[Any]
+Layers = Sequence[tuple[Array, Array]]
+
+IDLE = 0.2
+"Share of pixels that training never moved from which pictures are taken to be strokes on an empty ground."
+MOVED = 2.0
+"Times the noise: a pixel whose weights are larger, in root mean square, was moved."
+SMALLEST_START = 1e-6
+"Deviation of a start where the network shows none."
+NEARLY = 0.95
+"Share of the directions that counts as all of them: two draws of pictures differ by so much."
+LOSS = 1e-8
+"At which a shadow stops that never grows as large as the network it is for."
+
+
+@dataclass(frozen=True, eq=False)
+class Shadow:
+    """The network and what it was trained on."""
+
+    layers: list[tuple[Array, Array]]
+    X: Array
+    "(n, d), the mean already subtracted."
+    y: Array
+    "−1 and 1, or 0, 1, ... for several outputs."
+    mean: Array
+    seen: Span
+
+    @property
+    def margins(self) -> Array:
+        return margin_descent.margins(margin_descent.forward(self.layers, self.X)[-1], self.y)
+
+
+def plant(
+    layers: Layers,
+    seen: Span,
+    count: int,
+    shape: tuple[int, ...] | None,
+    rng: np.random.Generator,
+    report: Callable[[int, float], None] | None = None,
+) -> Shadow:
+    """Train a network of the same widths on `count` pictures, or normal points, until its first layer has moved as far."""
+    X = likely_points(layers[0][0], seen, count, shape, rng)
+    mean = X.mean(axis=0)
+    outputs = len(layers[-1][1])
+    y = np.where(np.arange(count) % 2, 1, -1) if outputs == 1 else np.arange(count) % outputs
+    biases = any(np.any(b) for _, b in layers[1:])
+    sizes = [layers[0][0].shape[1], *(len(b) for _, b in layers)]
+    start = margin_descent.initial(rng, sizes, first=max(seen.noise, SMALLEST_START), biases=biases)
+    far = float(np.linalg.norm(seen.sizes[: seen.rank]))
+    run = margin_descent.train(
+        start,
+        X - mean,
+        y,
+        target=LOSS,
+        biases=biases,
+        dtype=np.float32,
+        enough=lambda now: bool(np.linalg.norm(now[0][0]) >= far),
+        report=report,
+    )
+    return Shadow(run.layers, X - mean, y, mean, span(*run.layers[0]))
+
+
+def likely_points(W: Array, seen: Span, count: int, shape: tuple[int, ...] | None, rng: np.random.Generator) -> Array:
+    """Points as the network may have seen: strokes where many pixels were never moved, else photographs; (count, d)."""
+    if shape is None:
+        scale = np.sqrt((seen.axes[:, :-1] ** 2).mean(axis=0))
+        return np.asarray(rng.standard_normal((count, W.shape[1])) * scale / max(float(scale.mean()), 1e-300))
+    moved = np.sqrt((W**2).mean(axis=0)) > MOVED * max(seen.noise, 1e-12 * float(np.abs(W).max()))
+    make = pictures.strokes if len(shape) == 2 and np.mean(~moved) > IDLE else pictures.leaves
+    return make(rng, count, shape)
+
+
+def likely_count(
+    layers: Layers, seen: Span, shape: tuple[int, ...] | None, rng: np.random.Generator, most: int, rounds: int = 3
+) -> int:
+    """How many points a network may have been trained on: so many that a shadow shows as many directions."""
+    count = min(max(seen.rank, 2), most)
+    for _ in range(rounds):
+        rank = plant(layers, seen, count, shape, rng).seen.rank
+        if rank >= NEARLY * min(count, seen.rank) and rank >= NEARLY * seen.rank:
+            break
+        if count >= most:
+            break
+        count = min(most, max(count + 1, round(count * seen.rank / max(rank, 1))))
+    return count
