@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from divulge.solvers import margin_descent, pictures
+from divulge.solvers import margin_descent, pictures, weight_decay
 from divulge.solvers.span import Span, span
 
 Array = npt.NDArray[Any]
@@ -19,8 +19,11 @@ IDLE = 0.2
 "Share of pixels that training never moved from which pictures are taken to be strokes on an empty ground."
 MOVED = 2.0
 "Times the noise: a pixel whose weights are larger, in root mean square, was moved."
-SMALLEST_START = 1e-6
-"Deviation of a start where the network shows none."
+ABSENT = 1e-9
+"Share of the largest singular value below which there is no noise, but rounding: the start has decayed."
+DECAYS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5)
+"Tried until the first layer is as large as that of the network; the weaker, the larger."
+ITERATIONS = 400
 NEARLY = 0.95
 "Share of the directions that counts as all of them: two draws of pictures differ by so much."
 LOSS = 1e-8
@@ -59,10 +62,12 @@ def plant(
     y = np.where(np.arange(count) % 2, 1, -1) if outputs == 1 else np.arange(count) % outputs
     biases = any(np.any(b) for _, b in layers[1:])
     sizes = [layers[0][0].shape[1], *(len(b) for _, b in layers)]
-    start = margin_descent.initial(rng, sizes, first=max(seen.noise, SMALLEST_START), biases=biases)
     far = float(np.linalg.norm(seen.sizes[: seen.rank]))
+    if seen.noise <= ABSENT * seen.sizes[0]:
+        found = _decayed(margin_descent.initial(rng, sizes, first=None, biases=biases), X - mean, y, far, biases)
+        return Shadow(found, X - mean, y, mean, span(*found[0]))
     run = margin_descent.train(
-        start,
+        margin_descent.initial(rng, sizes, first=seen.noise, biases=biases),
         X - mean,
         y,
         target=LOSS,
@@ -72,6 +77,20 @@ def plant(
         report=report,
     )
     return Shadow(run.layers, X - mean, y, mean, span(*run.layers[0]))
+
+
+def _decayed(start: list[tuple[Array, Array]], X: Array, y: Array, far: float, biases: bool) -> list[tuple[Array, Array]]:
+    """The network that weight decay leaves as near as can be to a first layer of size `far`."""
+    loss = "logistic" if len(start[-1][1]) == 1 else "cross-entropy"
+    tried = []
+    for decay in DECAYS:
+        layers = weight_decay.minimise(
+            start, X, y, weight_decay=decay, loss=loss, biases=biases, iterations=ITERATIONS
+        ).layers
+        tried.append((abs(np.log(max(float(np.linalg.norm(layers[0][0])), 1e-12) / far)), layers))
+        if len(tried) > 1 and tried[-1][0] > tried[-2][0]:
+            break
+    return min(tried, key=lambda pair: pair[0])[1]
 
 
 def likely_points(W: Array, seen: Span, count: int, shape: tuple[int, ...] | None, rng: np.random.Generator) -> Array:

@@ -38,7 +38,7 @@ RESOLVED = 250
 STARTS = 3
 BOX = (0.0, 1.0)
 "Values that pixels can have."
-KEPT = 3
+KEPT = 6
 "Times the number of points: candidates in the loot, at most, the surest first."
 
 
