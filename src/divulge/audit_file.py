@@ -118,6 +118,8 @@ class _Opener:
     def _file(self, kind: str, source: str, options: Mapping[str, Any]) -> Access:
         from divulge.targets import files
 
+        if kind == "weights" and isinstance(options.get("mean"), str):  # a file of its own, named as the network's is
+            options = {**options, "mean": str(self.home / options["mean"])}
         return files.read(kind, self.home / source, options, allow_pickle=self.allow_pickle)
 
     def _url(self, kind: str, source: str, options: Mapping[str, Any]) -> Access:

@@ -27,7 +27,18 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from torch import nn
 
-from divulge import Candidates, Fitted, Gradients, Hyperparameters, Parameters, Pipeline, Predictions, TrainingData, Weights
+from divulge import (
+    Candidates,
+    Fitted,
+    Gradients,
+    Hyperparameters,
+    Parameters,
+    Pipeline,
+    Predictions,
+    TrainingData,
+    Weights,
+    audit_file,
+)
 from divulge.contract import Kernel, Membership, Poison
 from divulge.errors import BadInput
 from divulge.targets import files
@@ -501,6 +512,63 @@ def test_networks_in_npz_are_numbered_from_one(tmp_path: Path) -> None:
         read("weights", npz(path, W1=np.ones(2)))
     with refused("expected at least one linear layer"):
         read("weights", npz(path))
+
+
+def test_a_network_of_pictures_says_their_shape_and_what_was_subtracted(tmp_path: Path) -> None:
+    net = npz(tmp_path / "net.npz", W1=RNG.standard_normal((4, 6)), b1=np.ones(4), W2=np.ones((1, 4)))
+    mean, pictures = RNG.random((2, 3)), RNG.random((5, 6))
+    plain = read("weights", net)
+    assert plain.mean is None
+    assert plain.shape is None
+    np.save(tmp_path / "mean.npy", mean)
+    for path in (tmp_path / "mean.npy", npz(tmp_path / "mean.npz", anything=mean.reshape(-1))):
+        held = read("weights", net, shape=[2, 3], mean=str(path))
+        assert held.shape == (2, 3)
+        np.testing.assert_array_equal(held.mean, mean.reshape(-1))
+        np.testing.assert_allclose(held.predict(pictures), plain.predict(pictures - mean.reshape(-1)))
+
+
+def test_the_mean_lies_where_the_audit_file_says(tmp_path: Path) -> None:
+    (tmp_path / "nets").mkdir()
+    npz(tmp_path / "nets" / "net.npz", W1=np.ones((4, 6)))
+    np.save(tmp_path / "mean.npy", np.arange(6.0))
+    text = '[held.network]\nkind = "weights"\nfile = "nets/net.npz"\nshape = [2, 3]\nmean = "mean.npy"\n'
+    (tmp_path / "audit.toml").write_text(text)
+    np.testing.assert_array_equal(audit_file.read(tmp_path / "audit.toml").held["network"].mean, np.arange(6.0))
+    (tmp_path / "audit.toml").write_text(text.replace("[2, 3]", "[2, 4]"))
+    with refused(r"\[held.network\]: a picture of shape \(2, 4\) does not fill 6 features"):
+        audit_file.read(tmp_path / "audit.toml")
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"mean": "none.npy"}, "expected the mean of the inputs in the file .*none.npy, found no such file"),
+        ({"mean": "net.csv"}, "expected the mean of the inputs in a file ending in .npy or .npz, got net.csv"),
+        ({"mean": "two.npz"}, "expected one array in two.npz, the mean of the inputs, got 2; save it alone"),
+        (
+            {"mean": "long.npy"},
+            r"expected a mean of 6 numbers in long.npy, as many as the network has inputs, got shape \(7,\)",
+        ),
+        ({"mean": "objects.npy"}, "expected plain numbers in objects.npy, got pickled Python objects"),
+        ({"mean": "nan.npy"}, "6 NaN or infinite values"),
+        ({"mean": [0.5]}, r"expected one name for mean, got \[0.5\]"),
+        ({"shape": [7, 7]}, r"a picture of shape \(7, 7\) does not fill 6 features"),
+        ({"shape": 6}, "expected a list of whole numbers from 1 for shape, got 6"),
+        ({"means": "mean.npy"}, "weights in net.npz: unknown key 'means'; did you mean 'mean'"),
+    ],
+)
+def test_a_wrong_mean_or_shape_of_a_network_is_refused(tmp_path: Path, options: dict[str, Any], sentence: str) -> None:
+    net = npz(tmp_path / "net.npz", W1=np.ones((4, 6)))
+    npz(tmp_path / "two.npz", a=np.ones(6), b=np.ones(6))
+    np.save(tmp_path / "long.npy", np.ones(7))
+    np.save(tmp_path / "objects.npy", np.array([object()] * 6))
+    np.save(tmp_path / "nan.npy", np.full(6, np.nan))
+    (tmp_path / "net.csv").write_text("a\n1\n")
+    if isinstance(options.get("mean"), str):
+        options = {"mean": str(tmp_path / options["mean"])}
+    with refused(sentence):
+        read("weights", net, **options)
 
 
 def test_half_precision_of_the_brain_kind_says_how_to_save(tmp_path: Path) -> None:

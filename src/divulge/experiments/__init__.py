@@ -112,9 +112,14 @@ class Outcome:
 
     @property
     def reproduced(self) -> bool:
-        """Within the limit in every cell to which the attack applies; one that resisted or failed is none."""
+        """Within the limit in every cell to which the attack applies; one that resisted or failed is none.
+
+        A claim that an attack wins little, at most so much of what it would have more of, holds where it found nothing.
+        """
         ours, most, least = self.ours, self.experiment.at_most, self.experiment.at_least
-        if ours is None or {"none found", "failed"} & self.counts.keys():
+        scores = [cell.finding.scores.get(self.experiment.score) for cell in self.cells]
+        little = most is not None and any(score is not None and score.better == "higher" for score in scores)
+        if ours is None or ({"failed"} if little else {"none found", "failed"}) & self.counts.keys():
             return False
         return (most is None or ours <= most) and (least is None or ours >= least)
 

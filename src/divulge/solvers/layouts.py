@@ -12,6 +12,11 @@ import numpy.typing as npt
 Array = npt.NDArray[Any]
 
 COLOURS = 3
+ROUNDS = 20
+TOP = 0.995
+"Quantile of the pixels that is taken for the brightest."
+VISIBLE, FEW = 0.02, 6
+"Share of its largest value from which a mean is seen, and pixels that have to show it."
 ROUGH = 0.6
 "Roughness above which there are no pictures; noise has 1."
 
@@ -74,12 +79,22 @@ def candidates(dimension: int, shape: tuple[int, ...] | None) -> list[Layout]:
     return found
 
 
-def likely_mean(X: Array, confidence: Array, box: tuple[float, float]) -> Array:
-    """What was subtracted from pictures (k, d), if all of them were in the box and some pixel in each place at its low end.
+def likely_mean(Y: Array, box: tuple[float, float]) -> Array:
+    """What was subtracted from pictures whose pixels are mostly at the low end of the box: Y (k, d) is c (x − mean) each.
 
-    The less sure half of them is left out, because a wrong one may be anywhere.
+    Where most pictures are black, each is a multiple of the mean's negative; that tells the multiples, and these the mean.
     """
-    sure = X[np.argsort(-confidence, kind="stable")[: max(2, len(X) // 2)]]
     low, high = box
-    least, most = low - sure.min(axis=0), high - sure.max(axis=0)
-    return np.asarray(np.where(most >= least, least, (least + most) / 2))
+    ends = np.quantile(Y, [TOP, 1 - TOP], axis=1)
+    Y = Y / np.maximum(ends[0] - ends[1], 1e-300)[:, None]
+    factors = np.ones(len(Y))
+    for _ in range(ROUNDS):
+        mean = np.maximum(-np.median(Y / factors[:, None], axis=0), 0)
+        there = mean > VISIBLE * mean.max()
+        for place, row in enumerate(Y):
+            dark = there & (row < 0)
+            if dark.sum() >= FEW:
+                factors[place] = np.median(-row[dark] / mean[dark])
+        brightest = np.median(np.quantile(Y / factors[:, None] + mean, TOP, axis=1))
+        mean, factors = mean / brightest, factors * brightest
+    return np.asarray(np.clip(low + (high - low) * mean, low, high))

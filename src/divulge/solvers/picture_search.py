@@ -61,6 +61,8 @@ class Search:
     starts: int
     once: Once
     step: Callable[[str], None] = lambda done: None
+    provable: bool = True
+    "False where the span itself is an estimate, so that pixels prove nothing."
     attempts: list[Array] = field(default_factory=list)
     exact: list[saturation.Exact] = field(default_factory=list)
 
@@ -110,7 +112,7 @@ class Search:
 
     def _prove(self, rows: Array) -> int:
         """How many pictures are proven now that these rows were looked at."""
-        if self.box is not None and self.bias is not None:
+        if self.box is not None and self.bias is not None and self.provable:
             rows = rows[~self._known(rows, self._proven, SAME)]
             rows = rows[~self._known(rows, self.tried, TRIED)]
             self.tried = np.concatenate([self.tried, rows])
@@ -159,7 +161,9 @@ class Search:
     def _shown(self, rows: Array) -> tuple[Array, Array]:
         if self.bias is not None:
             return evidence.anchored(rows, self.pictures, self.bias)
-        return evidence.boxed(rows, self.pictures, self.mean, self.box or (0.0, 1.0))
+        if self.box is not None:
+            return evidence.boxed(rows, self.pictures, self.mean, self.box)
+        return evidence.upright(rows, self.pictures)
 
     def _agreed(self, one: Array, other: Array) -> float:
         return float(np.mean(_correlations(self._shown(one)[0], self._shown(other)[0]).max(axis=1) > SAME))

@@ -6,7 +6,7 @@ span of those points, up to what was there before: noise, which has a spectrum o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,10 @@ ROUNDING = 1e-13
 "Singular values below this share of the largest are rounding errors of double precision."
 SINGLE = 1e-6
 "The same where all weights are numbers of single precision."
+GAP = 1e3
+"How many times a singular value falls below the one before it where errors begin: points fall off one by one."
+TINY = 1e-3
+"Share of the largest row below which a row is left out: it adds nothing, and an extraction may have made it up."
 BEYOND = 1.03
 "Times the edge of the noise: only in this far a direction is not noise. Largest values of noise scatter by 1 %."
 ROUNDS = 50
@@ -25,6 +29,10 @@ NOTHING, WHOLE = 1e-9, 0.9
 "Shares of the bias's direction that lie in the span."
 FEW = 4
 "Singular values of which nothing can be said."
+FEWER = 0.85
+"Rows are levelled, because units may be known up to their scale only, where that leaves so many fewer directions."
+REGRESSED = 2
+"Times as many inputs as rows that explain one another."
 SPREAD = 1.5
 "A tail whose quartiles are this many times further apart than those of noise is none."
 
@@ -77,14 +85,53 @@ class Span:
 
 def span(W: Array, b: Array, most: int | None = None) -> Span:
     """The directions of the rows of [W, b] that stand out of the noise, `most` of them at most."""
-    rows = np.column_stack([W, b])
+    rows = _trusted(np.column_stack([W, b]).astype(float))
+    told = _told_apart(rows)
+    scale = _row_noise(rows) if told.noise > 0 or told.rank == len(told.sizes) else None
+    if scale is not None:
+        level = _told_apart(rows / scale[:, None])
+        if level.noise > 0 and level.rank < FEWER * told.rank:
+            told = level
+    return told if most is None else replace(told, axes=told.axes[:most])
+
+
+def _trusted(rows: Array) -> Array:
+    """Rows without tiny ones and those whose opposite is there too: pairs by which a copy adds what is linear."""
+    opposites = {row.tobytes() for row in 0.0 - rows}
+    paired = [row.tobytes() in opposites for row in rows + 0.0]  # so that no 0 has a sign
+    rows = rows if all(paired) else rows[~np.array(paired)]
+    sizes = np.linalg.norm(rows, axis=1)
+    return np.asarray(rows[sizes >= TINY * sizes.max()])
+
+
+def _told_apart(rows: Array) -> Span:
+    """What stands out of noise that is the same in all rows."""
     _, sizes, axes = np.linalg.svd(rows, full_matrices=False)
-    whole = bool((rows == rows.astype(np.float32)).all())
-    least = (SINGLE if whole else ROUNDING) * sizes[0]
-    rank, noise = _rank(sizes, rows.shape, least)
-    edge = noise * (np.sqrt(rows.shape[0]) + np.sqrt(rows.shape[1]))
-    rank = rank if most is None else min(rank, most)
-    return Span(axes[:rank], sizes, noise, float(edge))
+    rank, noise = _rank(sizes, rows.shape, _least(rows, sizes))
+    return Span(axes[:rank], sizes, noise, float(noise * (np.sqrt(rows.shape[0]) + np.sqrt(rows.shape[1]))))
+
+
+def _row_noise(rows: Array) -> Array | None:
+    """How much of each row (units,) the others do not explain, on average 1; none where that is rounding or nothing."""
+    units, inputs = rows.shape
+    groups = -(-REGRESSED * units // inputs)
+    scale = np.zeros(units)
+    for first in range(groups):
+        some = rows[first::groups]
+        products = some @ some.T
+        if np.linalg.cond(products) > 1 / ROUNDING:
+            return None
+        scale[first::groups] = np.abs(np.diag(np.linalg.inv(products))) ** -0.5
+    return np.asarray(scale / scale.mean())
+
+
+def _least(rows: Array, sizes: Array) -> float:
+    """Singular values that rounding has, or errors of another kind that leave a gap below everything else."""
+    rounding = float((SINGLE if (rows == rows.astype(np.float32)).all() else ROUNDING) * sizes[0])
+    seen = sizes[sizes > rounding]
+    falls = seen[:-1] / seen[1:] if len(seen) > 1 else np.ones(1)
+    after = int(falls.argmax())
+    return float(seen[after + 1]) if falls[after] > GAP else rounding
 
 
 def _rank(sizes: Array, shape: tuple[int, int], least: float) -> tuple[int, float]:
@@ -93,17 +140,23 @@ def _rank(sizes: Array, shape: tuple[int, int], least: float) -> tuple[int, floa
     visible = int(np.sum(sizes > least))
     if visible <= len(sizes) - FEW:
         return visible, float(np.median(sizes[visible:]) / middle)
-    edge, rank = np.sqrt(shape[0]) + np.sqrt(shape[1]), 0
-    for _ in range(ROUNDS):
-        before, rank = rank, int(np.sum(sizes > BEYOND * edge * np.median(sizes[rank:]) / middle))
-        if rank == before or rank > len(sizes) - FEW:
-            break
+    rank = _standing_out(sizes, shape)
     tail = sizes[rank:]
     if len(tail) >= FEW:
         low, noise, high = np.quantile(tail, [0.25, 0.5, 0.75]) / middle
         if high - low <= SPREAD * (upper - quarter) / middle * noise:
             return rank, float(noise)
     return visible, 0.0  # not noise but weak signal: there are as many directions as rows
+
+
+def _standing_out(sizes: Array, shape: tuple[int, int]) -> int:
+    """How many singular values are beyond the edge of the noise that the others are, if they are noise."""
+    edge, middle, rank = np.sqrt(shape[0]) + np.sqrt(shape[1]), _bulk(shape)[1], 0
+    for _ in range(ROUNDS):
+        before, rank = rank, int(np.sum(sizes > BEYOND * edge * np.median(sizes[rank:]) / middle))
+        if rank == before or rank > len(sizes) - FEW:
+            break
+    return rank
 
 
 def _bulk(shape: tuple[int, int]) -> tuple[float, ...]:

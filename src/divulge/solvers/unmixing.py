@@ -69,12 +69,6 @@ class Differences:
         """(k, samples): the samples of rows (k, rank)."""
         return np.asarray(rows.astype(self.flat.dtype) @ self.flat)
 
-    def only(self, kinds: Sequence[int]) -> Differences:
-        """Some kinds of differences alone."""
-        _, height, width, colours = self.grid
-        some = self.flat.reshape(len(self.flat), *self.grid)[:, list(kinds)]
-        return Differences(np.ascontiguousarray(some).reshape(len(some), -1), (len(kinds), height, width, colours))
-
     def small(self, Y: Array, level: Array) -> tuple[Array, Array]:
         """½ log(level² + y²) summed over samples, (k,), and its derivative over y; colours have theirs in common."""
         squares = Y * Y

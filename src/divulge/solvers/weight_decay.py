@@ -76,8 +76,9 @@ def minimise(
 
     Without `biases` only the first layer has one.
     """
-    span = Span.of(X, layers[0][0])
-    points, start = span.points, [(span.rows, layers[0][1]), *layers[1:]]
+    W, b = decayed_start(*layers[0], X)
+    span = Span.of(X, W)
+    points, start = span.points, [(span.rows, b), *layers[1:]]
     sizes = [part.size for layer in start for part in layer]
     shapes = [part.shape for layer in start for part in layer]
 
@@ -110,6 +111,16 @@ def minimise(
     each, back = LOSSES[loss](_forward(rows, points, np.zeros(len(start)))[0][-1], y)
     outside = [(rows[0][0] @ span.axes, rows[0][1]), *rows[1:]]
     return Minimum(outside, float(each.mean()), -back / (len(X) * weight_decay))
+
+
+def decayed_start(W: Array, b: Array, X: Array) -> tuple[Array, Array]:
+    """What long decay leaves of a first layer before training has moved it: its part in the span of the points [x, 1].
+
+    Gradients move [W, b] inside that span and decay shrinks all of it, so what lies outside ends at 0.
+    """
+    axes = np.linalg.svd(np.column_stack([X, np.ones(len(X))]), full_matrices=False)[2]
+    kept = np.column_stack([W, b]) @ axes.T @ axes
+    return kept[:, :-1], kept[:, -1]
 
 
 def _forward(layers: Layers, X: Array, widths: Array) -> tuple[list[Array], list[Array]]:

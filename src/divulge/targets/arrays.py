@@ -118,7 +118,7 @@ def _prepared(found: Rows, options: Mapping[str, Any]) -> Rows:
     X, y, weight = found.X, found.y, found.sample_weight
     if X.ndim < 2:
         return found  # not points at all, which TrainingData and its kin know how to say
-    shape = _whole_numbers(options, "shape", least=1)
+    shape = whole_numbers(options, "shape", least=1)
     if X.ndim > 2:
         shape = shape or tuple(side for side in X.shape[1:] if side > 1) or None
         X = X.reshape(len(X), int(np.prod(X.shape[1:])))
@@ -129,7 +129,7 @@ def _prepared(found: Rows, options: Mapping[str, Any]) -> Rows:
             raise BadInput("expected pixels from 0 to 255 for scale = true, got other numbers; remove scale")
         X = X / 255
     if "rows" in options:
-        bounds = _whole_numbers(options, "rows")
+        bounds = whole_numbers(options, "rows")
         if bounds is None or len(bounds) != 2 or not 0 <= bounds[0] < bounds[1] <= len(X):
             raise BadInput(
                 f"expected rows = [first, end] within the {len(X)} rows there are, got {options['rows']!r}; correct it"
@@ -144,7 +144,8 @@ def _prepared(found: Rows, options: Mapping[str, Any]) -> Rows:
     return Rows(X, y, weight, shape)
 
 
-def _whole_numbers(options: Mapping[str, Any], option: str, least: int = 0) -> tuple[int, ...] | None:
+def whole_numbers(options: Mapping[str, Any], option: str, least: int = 0) -> tuple[int, ...] | None:
+    """An option that is a list of them, where it is given."""
     given = options.get(option)
     if given is None:
         return None

@@ -30,7 +30,7 @@ from divulge.contract import (
 )
 from divulge.errors import BadInput, refuse_unknown
 from divulge.targets import local
-from divulge.targets.arrays import npz, rows, text
+from divulge.targets.arrays import npy, npz, rows, text, whole_numbers
 from divulge.targets.models import ESTIMATOR_FILES, NETWORK_FILES, estimator, network
 from divulge.targets.opening import contents, opened
 from divulge.targets.tables import TABLES, column, table
@@ -151,7 +151,23 @@ def _arrays(path: Path, blob: bytes, options: Options) -> tuple[Array | None, Ar
 
 
 def _weights(path: Path, options: Options, allow_pickle: bool) -> Weights:
-    return network(path, contents(path, NETWORK_FILES, "a network"))
+    """`shape` of a picture that goes in, and `mean`: the file of what is subtracted from it before the first layer."""
+    found = network(path, contents(path, NETWORK_FILES, "a network"))
+    mean = _mean(Path(text(options, "mean", "")), found.dimension) if "mean" in options else None
+    return replace(found, mean=mean, shape=whole_numbers(options, "shape", least=1))
+
+
+def _mean(path: Path, dimension: int) -> Array:
+    blob = contents(path, (".npy", ".npz"), "the mean of the inputs")
+    found = [npy(path, blob)] if path.suffix.lower() == ".npy" else list(npz(path, blob).values())
+    if len(found) != 1:
+        raise BadInput(f"expected one array in {path.name}, the mean of the inputs, got {len(found)}; save it alone")
+    if found[0].size != dimension:
+        raise BadInput(
+            f"expected a mean of {dimension} numbers in {path.name}, as many as the network has inputs, got shape "
+            f"{found[0].shape}; save the mean of all training inputs, each flat as the network takes it"
+        )
+    return found[0].reshape(-1)
 
 
 def _queries(cls: type[Predictions]) -> Reader:
@@ -200,7 +216,7 @@ _READERS: dict[str, tuple[Reader, tuple[str, ...]]] = {
     "membership": (_membership, ("scores", "decisions")),
     "fitted": (_fitted, ("learner", *_KERNEL, "settings")),
     "parameters": (_parameters, _KERNEL),
-    "weights": (_weights, ()),
+    "weights": (_weights, ("mean", "shape")),
     "predictions": (_queries(Predictions), ()),
     "gradients": (_queries(Gradients), ()),
     "hyperparameters": (_hyperparameters, ()),
