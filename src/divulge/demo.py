@@ -9,11 +9,11 @@ import numpy as np
 
 from divulge import datasets
 from divulge.auditing import Audit, audit
-from divulge.contract import Access, Fitted, Gradients, Hyperparameters, TrainingData, Weights
+from divulge.contract import Access, Candidates, Fitted, Gradients, Hyperparameters, TrainingData, Weights
 from divulge.defences import defended
 from divulge.errors import BadInput
 from divulge.runner import Observer
-from divulge.victims import classical, classifiers
+from divulge.victims import classical, classifiers, margins
 
 LEARNERS: dict[str, dict[str, Any]] = {
     "ridge": {},
@@ -25,6 +25,8 @@ LEARNERS: dict[str, dict[str, Any]] = {
 
 UNITS = 24
 "Hidden units of the network that explains itself."
+WIDE, SEEN = 300, 40
+"Hidden units of the network that remembers, and the pictures it was trained on."
 
 
 def run(out: Path, seed: int, observer: Observer | None = None) -> Audit:
@@ -51,9 +53,20 @@ def run(out: Path, seed: int, observer: Observer | None = None) -> Audit:
     held["explanations"], truth["explanations"] = Gradients.of(network), {"weights": network}
     rounded = defended(Gradients.of(network), "rounding", digits=3)
     held["rounded explanations"], truth["rounded explanations"] = rounded, {"weights": network}
+    memory, photographed = _memoriser(rng)
+    held["explanations of a network that remembers"] = Gradients.of(memory)
+    truth["explanations of a network that remembers"] = {"weights": memory, **photographed}
     held["data"] = data
     sources = dict.fromkeys(held, "trained by this demonstration") | {"data": table.source}
     return audit(held, truth, out=out, title="Demonstration", seed=seed, sources=sources, observer=observer)
+
+
+def _memoriser(rng: np.random.Generator) -> tuple[Weights, dict[str, Access]]:
+    """A network with weight decay that has seen few digits, those digits, and others that it has not seen."""
+    digits = datasets.load("mnist-odd-even", samples=SEEN, seed=int(rng.integers(2**31)))
+    layers = margins.train(digits.X, digits.y, rng, hidden=(WIDE,), method="decay", first="standard", epochs=100)
+    seen = TrainingData(digits.X, digits.y, shape=digits.shape)
+    return Weights(tuple(layers)), {"training_data": seen, "candidates": Candidates(digits.X_test, digits.y_test)}
 
 
 def _classifier(rng: np.random.Generator) -> Weights:

@@ -86,6 +86,23 @@ def test_a_network_near_no_kkt_point_is_told_by_what_no_candidates_explain():
     assert finding.scores["KKT residual"].value > 0.5
 
 
+def test_a_network_with_fewer_units_than_points_says_nothing():
+    digits = datasets.load("mnist", samples=300, seed=0)
+    network = margins.train(digits.X, digits.y, np.random.default_rng(0), hidden=(16,), target=0.5, first="standard")
+    finding = attacked(network)
+    assert finding.verdict is Verdict.NONE_FOUND
+
+
+def test_images_of_the_span_stand_where_the_network_is_near_no_kkt_point():
+    digits = datasets.load("mnist-odd-even", samples=12, seed=3)
+    (W, b), (V, c) = network(digits.X, digits.y, method="decay", first="standard", epochs=200)
+    shuffled = [(W, b), (np.abs(V)[:, np.random.default_rng(3).permutation(V.shape[1])], c)]
+    finding = attacked(shuffled, digits.X, digits.y, shape=digits.shape)
+    assert finding.verdict is Verdict.LEAK
+    assert "the span" in finding.summary
+    assert any("near no KKT point" in note for note in finding.notes)
+
+
 def test_a_linear_model_is_not_what_this_attack_is_for():
     finding = attacked([(np.ones((1, 60)), np.zeros(1))])
     assert finding.verdict is Verdict.NOT_APPLICABLE

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
+from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 Array = npt.NDArray[Any]
@@ -27,6 +28,8 @@ WARM = 0.05
 "Share of the steps in which the rate rises; it falls to 0 over all of them."
 SHARES = 3
 "Of the differences between pixels, one in so many is looked at in a step, the others in the next ones."
+SMALL = 100_000
+"Candidates times units below which one thread is quicker than several that wait for each other."
 STEEP = 20.0
 "Beyond this a sigmoid is flat for any purpose, and products of its slopes would be too small for quick arithmetic."
 
@@ -197,6 +200,19 @@ def advance(
     check: Callable[[], None] = lambda: None,
 ) -> State:
     """Adam for so many steps more, `setup.steps` in all; `check` is called before each."""
+    small = len(state["points"]) * len(objective.shift) < SMALL
+    with threadpool_limits(1 if small else None):
+        return _advance(objective, setup, state, steps, edges, check)
+
+
+def _advance(
+    objective: Stationarity,
+    setup: Setup,
+    state: State,
+    steps: int,
+    edges: Array | None,
+    check: Callable[[], None],
+) -> State:
     parts = {name: torch.tensor(value) for name, value in state.items() if isinstance(value, np.ndarray)}
     signs, (first, last) = parts["signs"], setup.softness
     across = None if edges is None else torch.tensor(edges, dtype=torch.float32)

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize
 from scipy.special import log_expit, log_softmax
+from threadpoolctl import threadpool_limits
 
 from divulge.solvers.margin_descent import Span
 
@@ -22,6 +23,8 @@ Loss = Callable[[Array, Array], tuple[Array, Array]]
 WIDTHS = (0.1, 0.02, 4e-3, 8e-4, 1.6e-4)
 """Over which kinks are rounded off, one after the other: shares of the root mean square input of the layer's units at the
 start of each. Most minima lie on kinks, which L-BFGS cannot see as they are."""
+SMALL = 100_000
+"Points times units below which one thread is quicker than several."
 RESTARTS = 4
 "Where kinks are left as they are, L-BFGS stalls at one and is started again so many times."
 
@@ -98,13 +101,14 @@ def minimise(
                 back = (back @ now[number][0]) * slopes[number - 1]
         return float(each.mean() + weight_decay / 2 * theta @ theta), _packed(found[::-1]) + weight_decay * theta
 
-    theta = _packed(start)
+    theta, small = _packed(start), len(X) * max(len(b) for _, b in start) < SMALL
     stages = WIDTHS if rounded else (0.0,) * RESTARTS
     for stage, share in enumerate(stages):
         inputs = _forward(unpacked(theta), points, np.zeros(len(start)))[0]
         widths = share * np.array([np.sqrt((z**2).mean()) for z in inputs[1:]])
         options: Any = {"maxiter": iterations // len(stages), "maxcor": 30, "maxfun": 10**6, "ftol": 1e-15, "gtol": 1e-9}
-        theta = minimize(partial(objective, widths), theta, jac=True, method="L-BFGS-B", options=options).x
+        with threadpool_limits(1 if small else None):  # threads that wait for each other
+            theta = minimize(partial(objective, widths), theta, jac=True, method="L-BFGS-B", options=options).x
         if report:
             report(stage + 1, len(stages))
     rows = unpacked(theta)

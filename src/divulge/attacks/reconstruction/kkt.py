@@ -31,6 +31,8 @@ BLOCK = 100
 "Steps between two that are kept: as much is lost when a run is killed."
 ROUGH = 0.6
 "Differences of neighbours, 1 where they have nothing to do with each other, above which inputs are no pictures."
+FULL = 0.5
+"Share of the units that directions may come to: where there are as many, weights hardly tell how they arose."
 FAILED = 0.3
 "Of the weights' square, which a search may leave in any case."
 RESOLVED = 250
@@ -95,12 +97,13 @@ class KktReconstruction(Attack[Weights, TrainingData]):
             setup = kkt_pool.setups(self.steps, tuned.margin, len(layers), size is not None)[name]
             found.append(self._search(pool, name, setup, count, context, number))
         candidates = Pool.of(pool, found)
-        confidence = tuned.judge.confidence(candidates.measures)
         least = min(one["loss"] for one in found)
+        doubt = self._doubt(least, tuned, seen, len(held.layers[0][0]))
+        confidence = tuned.judge.confidence(candidates.measures) * (not doubt)
         if self.span and layout is not None and count / 2 <= seen.rank <= RESOLVED:
             own = self._unmixed(held, layout, seen, context)
             candidates, confidence = candidates.joined(own.raw - _mean(held, layout)), np.append(confidence, own.confidence)
-        return self._finding(held, layout, tuned, candidates, confidence, least, count)
+        return self._finding(held, layout, tuned, candidates, confidence, least, doubt, count)
 
     def score(self, finding: Finding[TrainingData], held: Weights, truth: Truth) -> Finding[TrainingData]:
         return scoring.scored(finding, held, truth)
@@ -120,6 +123,17 @@ class KktReconstruction(Attack[Weights, TrainingData]):
             context.progress(number * blocks + block + 1, total * blocks)
             context.log(f"{name}: step {state['step']} of {setup.steps}, {state['loss']:.3f} of the weights is left.")
         return state
+
+    def _doubt(self, least: float, tuned: _Tuned, seen: Span, units: int) -> str:
+        """Why nothing that searches find may be claimed, if so."""
+        if least > max(FAR * tuned.loss, FAILED):
+            return (
+                f"No candidates explain the weights: {least:.2f} of their square is left, {tuned.loss:.3f} on the shadow; "
+                "the network is near no KKT point."
+            )
+        if seen.rank > FULL * units:
+            return f"The first layer has {seen.rank} directions and {units} units: any points explain so few weights."
+        return ""
 
     def _unmixed(self, held: Weights, layout: Layout, seen: Span, context: Context) -> Found:
         """What the sparsity of differences alone finds in the span."""
@@ -164,6 +178,7 @@ class KktReconstruction(Attack[Weights, TrainingData]):
         candidates: Pool,
         confidence: Array,
         least: float,
+        doubt: str,
         count: int,
     ) -> Finding[TrainingData]:
         order = np.argsort(-confidence, kind="stable")
@@ -189,7 +204,9 @@ class KktReconstruction(Attack[Weights, TrainingData]):
         names = (*tuned.names, "the span")
         many = np.bincount(candidates.source[first], minlength=len(names))
         origin = ", ".join(f"{name} {number}" for name, number in zip(names, many, strict=True))
-        notes.append(f"Where the claimed points came from: {origin}.")
+        notes.append(
+            f"Where the claimed points came from: {origin}; what searches find is judged by what was right on a shadow."
+        )
         power = (
             f"Of {tuned.planted} points planted in a network of the same shape, the same searches find {tuned.right} and "
             f"claim {tuned.claimed}, {tuned.rightly} of them rightly."
@@ -201,14 +218,18 @@ class KktReconstruction(Attack[Weights, TrainingData]):
             {"candidates": (np.arange(1.0, len(order) + 1), confidence[order])},
             marks={"claimed": float(sure)},
         )
-        rest_of_it: dict[str, Any] = {"loot": loot, "power": power, "figures": (curve,), "notes": tuple(notes)}
-        if least > max(FAR * tuned.loss, FAILED):
-            why = f"No candidates explain the weights: {least:.2f} of their square is left, {tuned.loss:.3f} on the shadow"
-            return Finding(Verdict.NONE_FOUND, f"{why}; the network is near no KKT point.", **rest_of_it)
-        if not sure:
-            return Finding(Verdict.NONE_FOUND, "No candidate is likelier a training point than not.", **rest_of_it)
-        summary = f"{sure} candidates are likelier training points than not, by what was right on a shadow of the network."
-        return Finding(Verdict.LEAK, summary, **rest_of_it)
+        summary = doubt or "No candidate is likelier a training point than not."
+        if sure:
+            summary = f"{sure} candidates are likelier training points than not: {origin}."
+            notes += [f"Nothing that the searches found is claimed: {doubt[:1].lower()}{doubt[1:]}"] if doubt else []
+        return Finding(
+            Verdict.LEAK if sure else Verdict.NONE_FOUND,
+            summary,
+            loot=loot,
+            power=power,
+            figures=(curve,),
+            notes=tuple(notes),
+        )
 
     def _nothing(self, summary: str, power: str) -> Finding[TrainingData]:
         return Finding.none_found(f"{summary}.", power=power)
