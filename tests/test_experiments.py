@@ -65,6 +65,32 @@ def test_a_claim_is_not_reproduced_where_a_victim_resists():
     assert not outcome.reproduced
 
 
+LITTLE = """
+title = "T"
+paper = "P"
+claim = "C"
+published = "1"
+attack = "first-layer-images"
+score = "images at NCC > 0.9"
+pool = "largest"
+at_most = 1
+[data]
+name = "mnist-odd-even"
+samples = 20
+[victim]
+recipe = "margin"
+hidden = [30]
+"""
+
+
+def test_a_claim_that_an_attack_wins_little_is_reproduced_where_it_finds_nothing():
+    outcome = experiments.run(experiments.parse("t", LITTLE, "quick"))
+    assert outcome.counts == {"none found": 1}
+    assert outcome.reproduced
+    much = LITTLE.replace("at_most = 1", "at_least = 0")
+    assert not experiments.run(experiments.parse("t", much, "quick")).reproduced
+
+
 def test_finished_cells_and_victims_are_found_again(tmp_path):
     experiment = experiments.parse("t", TEXT, "quick")
     first = experiments.run(experiment, out=tmp_path)

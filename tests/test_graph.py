@@ -5,10 +5,11 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from divulge import graph
+from divulge import graph, registry
 from divulge.contract import (
     Attack,
     Candidates,
+    Fitted,
     Gradients,
     Hyperparameters,
     Membership,
@@ -123,3 +124,15 @@ def test_loot_enters_the_graph_as_what_is_held():
     assert [held.name for held in everything] == ["api", "weights of api"]
     assert everything[1].roots == ("api",)
     assert graph.plan(everything, [Rebuild()])[0].wins == "training data of api"
+
+
+def test_what_was_won_from_one_model_is_not_tried_on_another_whose_data_is_given():
+    ridge, data = Fitted("ridge", coef=np.ones(2), intercept=0.0), TrainingData(np.eye(2), np.ones(2))
+    network = Weights([(np.eye(2), np.zeros(2)), (np.ones((1, 2)), np.zeros(1))])
+    steps = graph.plan(
+        graph.hold({"model": ridge, "data": data, "network": network}),
+        [registry.attack("hyperparameters")(), registry.attack("span-reconstruction")()],
+    )
+    names = [tuple(thing.name for thing in step.inputs) for step in steps]
+    assert ("model", "data") in names
+    assert not any("training data of network" in inputs for inputs in names)

@@ -146,7 +146,8 @@ class _Pursuit:
         finding = self.runner.execute(step, self.known.about(step.roots))
         self.findings.append(finding)
         won = None
-        if finding.loot is not None:  # not the verdict: scoring may have changed it, and the attacker cannot know
+        # Not the verdict: scoring may have changed it, and the attacker cannot know.
+        if finding.loot is not None and finding.provenance.claimed:
             won = Held(
                 step.wins,
                 step.attack.yields,

@@ -119,9 +119,24 @@ def _steps(held: Sequence[Held], attacks: Sequence[Attack[Any, Any]]) -> Iterato
             [thing for thing in held if issubclass(thing.kind, need) and attack.name not in thing.path]
             for need in attack.needs
         ]
-        choices = list(product(*fitting))
+        given = [any(not thing.path for thing in things) for things in fitting]
+        choices = [inputs for inputs in product(*fitting) if _belong(inputs, given)]
         for inputs in choices:
             yield Step(attack, inputs, len(choices))
+
+
+def _belong(inputs: Sequence[Held], given: Sequence[bool]) -> bool:
+    """Whether loot among the inputs goes back to the same model as another input, or stands in for what was not given.
+
+    Training data won from one model says nothing about another, whose data is given.
+    """
+    return all(
+        not thing.path
+        or not instead
+        or len(inputs) == 1
+        or any(other is not thing and not set(other.roots).isdisjoint(thing.roots) for other in inputs)
+        for thing, instead in zip(inputs, given, strict=True)
+    )
 
 
 def _name(step: Step, taken: set[str]) -> str:

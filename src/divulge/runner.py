@@ -145,7 +145,7 @@ class Runner:
             paper=step.attack.paper,
             options=step.attack.options(),
             inputs={held.name: held.fingerprint for held in step.inputs},
-            won=step.wins if finding.loot is not None else "",
+            won=step.wins if finding.loot is not None and finding.provenance.claimed else "",
             seed=self.seed,
             versions=versions(),
         )

@@ -18,7 +18,7 @@ from pydantic.dataclasses import dataclass as checked_dataclass
 from divulge.contract.access import Access, Gradients, Predictions
 from divulge.contract.checks import Array
 from divulge.contract.context import Budget, Context
-from divulge.contract.finding import Cost, Finding, Provenance, TaxonomyId, Won
+from divulge.contract.finding import Cost, Finding, Provenance, TaxonomyId, Verdict, Won
 from divulge.errors import (
     AttackFailed,
     BadInput,
@@ -167,7 +167,12 @@ class Attack(Generic[Needs, Won]):
             taxonomy=finding.taxonomy or self.taxonomy,
             cost=Cost(context.budget.spent - before, time.perf_counter() - start),
             provenance=Provenance(
-                attack=self.name, title=self.title, paper=self.paper, options=self.options(), seed=context.seed
+                attack=self.name,
+                title=self.title,
+                paper=self.paper,
+                options=self.options(),
+                claimed=finding.verdict is Verdict.LEAK,
+                seed=context.seed,
             ),
         )
 

@@ -154,6 +154,8 @@ class Provenance:
     options: Mapping[str, Any] = field(default_factory=dict)
     inputs: Mapping[str, str] = field(default_factory=dict)
     "Name of each thing held -> hash of its contents."
+    claimed: bool = True
+    "Whether the attack itself, before the truth was looked at, called its loot a leak: only then others go on from it."
     won: str = ""
     "Name under which the loot is held afterwards."
     seed: int = 0

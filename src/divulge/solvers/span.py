@@ -20,6 +20,8 @@ SINGLE = 1e-6
 "The same where all weights are numbers of single precision."
 GAP = 1e3
 "How many times a singular value falls below the one before it where errors begin: points fall off one by one."
+FAINT = 1e-6
+"Share of the largest singular value below which such a fall may be: the first ones may fall as much."
 TINY = 1e-3
 "Share of the largest row below which a row is left out: it adds nothing, and an extraction may have made it up."
 BEYOND = 1.03
@@ -129,9 +131,8 @@ def _least(rows: Array, sizes: Array) -> float:
     """Singular values that rounding has, or errors of another kind that leave a gap below everything else."""
     rounding = float((SINGLE if (rows == rows.astype(np.float32)).all() else ROUNDING) * sizes[0])
     seen = sizes[sizes > rounding]
-    falls = seen[:-1] / seen[1:] if len(seen) > 1 else np.ones(1)
-    after = int(falls.argmax())
-    return float(seen[after + 1]) if falls[after] > GAP else rounding
+    falls = np.where(seen[1:] < FAINT * sizes[0], seen[:-1] / seen[1:], 0)
+    return float(seen[1 + falls.argmax()]) if falls.max(initial=0) > GAP else rounding
 
 
 def _rank(sizes: Array, shape: tuple[int, int], least: float) -> tuple[int, float]:

@@ -19,8 +19,8 @@ from divulge.solvers.layouts import Layout
 from divulge.solvers.picture_search import Found, Search
 from divulge.solvers.span import Span, span
 
-SURE = 0.5
-"A candidate is claimed that is likelier a training point than not, by what was right on the shadow."
+SURE = 0.7
+"A candidate is claimed that is a training point with this probability, by what was right on the shadow."
 FAR = 3.0
 "Times the shadow's loss: a network whose weights no candidates explain better is near no KKT point."
 MOST = 2000
@@ -32,7 +32,9 @@ BLOCK = 100
 ROUGH = 0.6
 "Differences of neighbours, 1 where they have nothing to do with each other, above which inputs are no pictures."
 FULL = 0.5
-"Share of the units that directions may come to: where there are as many, weights hardly tell how they arose."
+"Share of the units that directions may come to: where there are as many, the points may be more, and averages fit."
+INFORMED = 0.5
+"Share of what is left where units are mixed up: a search that leaves more would explain any weights."
 FAILED = 0.3
 "Of the weights' square, which a search may leave in any case."
 RESOLVED = 250
@@ -98,7 +100,11 @@ class KktReconstruction(Attack[Weights, TrainingData]):
             found.append(self._search(pool, name, setup, count, context, number))
         candidates = Pool.of(pool, found)
         least = min(one["loss"] for one in found)
-        doubt = self._doubt(least, tuned, seen, len(held.layers[0][0]))
+        mixed_up = context.once("mixed up", _MixedUp(self, layers, seen, size, tuned, count, context))
+        doubt = self._doubt(least, tuned, found[0]["loss"], mixed_up)
+        if seen.rank > FULL * len(layers[0][0]):
+            many = f"{seen.rank} directions and {len(layers[0][0])} units"
+            doubt = doubt or f"The first layer has {many}: averages of many points explain so few weights."
         confidence = tuned.judge.confidence(candidates.measures) * (not doubt)
         if self.span and layout is not None and count / 2 <= seen.rank <= RESOLVED:
             own = self._unmixed(held, layout, seen, context)
@@ -124,15 +130,18 @@ class KktReconstruction(Attack[Weights, TrainingData]):
             context.log(f"{name}: step {state['step']} of {setup.steps}, {state['loss']:.3f} of the weights is left.")
         return state
 
-    def _doubt(self, least: float, tuned: _Tuned, seen: Span, units: int) -> str:
+    def _doubt(self, least: float, tuned: _Tuned, first: float, mixed_up: float) -> str:
         """Why nothing that searches find may be claimed, if so."""
         if least > max(FAR * tuned.loss, FAILED):
             return (
                 f"No candidates explain the weights: {least:.2f} of their square is left, {tuned.loss:.3f} on the shadow; "
                 "the network is near no KKT point."
             )
-        if seen.rank > FULL * units:
-            return f"The first layer has {seen.rank} directions and {units} units: any points explain so few weights."
+        if first > INFORMED * mixed_up:
+            return (
+                f"Candidates explain the weights hardly better ({first:.3f} of their square is left) than those of the same "
+                f"network with the units of its first layer mixed up ({mixed_up:.3f}), which no points do."
+            )
         return ""
 
     def _unmixed(self, held: Weights, layout: Layout, seen: Span, context: Context) -> Found:
@@ -218,9 +227,9 @@ class KktReconstruction(Attack[Weights, TrainingData]):
             {"candidates": (np.arange(1.0, len(order) + 1), confidence[order])},
             marks={"claimed": float(sure)},
         )
-        summary = doubt or "No candidate is likelier a training point than not."
+        summary = doubt or "No candidate is a training point with any certainty."
         if sure:
-            summary = f"{sure} candidates are likelier training points than not: {origin}."
+            summary = f"{sure} candidates are training points, by what was right on a shadow: {origin}."
             notes += [f"Nothing that the searches found is claimed: {doubt[:1].lower()}{doubt[1:]}"] if doubt else []
         return Finding(
             Verdict.LEAK if sure else Verdict.NONE_FOUND,
@@ -233,6 +242,30 @@ class KktReconstruction(Attack[Weights, TrainingData]):
 
     def _nothing(self, summary: str, power: str) -> Finding[TrainingData]:
         return Finding.none_found(f"{summary}.", power=power)
+
+
+@dataclass(frozen=True)
+class _MixedUp:
+    """What the first search leaves of the same network with the units of its first layer in another order."""
+
+    attack: KktReconstruction
+    layers: list[tuple[Array, Array]]
+    seen: Span
+    size: tuple[int, ...] | None
+    tuned: _Tuned
+    count: int
+    context: Context
+
+    def __call__(self, rng: np.random.Generator) -> float:
+        self.context.log("The same search on the network with its units mixed up.")
+        (W, b), *rest = self.layers
+        order = rng.permutation(len(b))
+        pool = kkt_pool.Space.of([(W[order], b[order]), *rest], self.seen, self.size)
+        name = self.tuned.names[0]
+        setup = kkt_pool.setups(self.attack.steps, self.tuned.margin, len(self.layers), self.size is not None)[name]
+        state = pool.begin(name, setup, kkt_pool.sides(self.attack.candidates * self.count, pool.outputs), rng)
+        ended = pool.advance(name, pool.objective(name), setup, state, setup.steps, self.context.budget.check)
+        return float(ended["loss"])
 
 
 @dataclass(frozen=True)
