@@ -118,6 +118,9 @@ def test_demo_writes_a_report_with_leaks_and_a_control_that_is_none(folder, capf
     found = json.loads(out)
     assert code == 0
     assert found["leaks"] >= 8
+    images = [one for one in found["findings"] if one["attack"] == "span-reconstruction" and one["verdict"] == "leak"]
+    assert images[0]["scores"]["images at NCC > 0.9"]["value"] >= 36
+    assert images[0]["scores"]["images at NCC > 0.9"]["null"] <= 8
     verdicts = {tuple(finding["inputs"]): finding["verdict"] for finding in found["findings"]}
     assert verdicts[("ridge of other patients", "data")] == "not applicable"
     assert (folder / "shown" / "report.html").exists()

@@ -69,7 +69,7 @@ def run(out: Path, seed: int, observer: Observer | None = None) -> Audit:
 def _memoriser(rng: np.random.Generator) -> tuple[Weights, dict[str, Access]]:
     """A network with weight decay that has seen few digits, those digits, and others that it has not seen."""
     digits = datasets.load("mnist-odd-even", samples=SEEN, seed=int(rng.integers(2**31)))
-    layers = margins.train(digits.X, digits.y, rng, hidden=(WIDE,), method="decay", first="standard", epochs=100)
+    layers = margins.train(digits.X, digits.y, rng, hidden=(WIDE,), method="decay", decay=1e-3, first=1e-2, epochs=40)
     seen = TrainingData(digits.X, digits.y, shape=digits.shape)
     return Weights(tuple(layers)), {"training_data": seen, "candidates": Candidates(digits.X_test, digits.y_test)}
 
