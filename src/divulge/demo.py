@@ -61,9 +61,7 @@ def run(out: Path, seed: int, observer: Observer | None = None) -> Audit:
     held["data"] = data
     sources = dict.fromkeys(held, "trained by this demonstration") | {"data": table.source}
     attacks = [name for name in registry.attacks() if name not in LEFT_OUT and not registry.attack(name).on_request]
-    return audit(
-        held, truth, out=out, title="Demonstration", attacks=attacks, seed=seed, sources=sources, observer=observer
-    )
+    return audit(held, truth, out=out, title="Demonstration", attacks=attacks, seed=seed, sources=sources, observer=observer)
 
 
 def _memoriser(rng: np.random.Generator) -> tuple[Weights, dict[str, Access]]:
