@@ -108,13 +108,16 @@ def measured(
     better = any(counted[name].value > counted[name].null for name in DECIDING if name in counted)
     if strangers is not None:
         counted["median rank among non-members"] = _rank(mine, scale, _drawn(strangers, OTHERS, rng))
-        alike = similarity.ncc(mine.found, _drawn(strangers, len(known.X), rng).astype(mine.found.dtype))
+        others = _drawn(strangers, len(known.X), rng).astype(mine.found.dtype)
+        alike = similarity.ncc(mine.found, others)
         control = alike[similarity.matched(alike)]
         better = better or _prefers_members(mine, nulls, control)
-        notes.append(
-            f"{np.sum(control > GOOD)} of {alike.shape[1]} non-members at NCC > {GOOD:g}, {np.sum(control > FAIR)} at "
-            f"NCC > {FAIR:g}, when the same reconstructions are matched with those."
-        )
+        hit = f"{np.sum(control > GOOD)} of {len(others)} non-members at NCC > {GOOD:g}, "
+        hit += f"{np.sum(control > FAIR)} at NCC > {FAIR:g}"
+        if scale.shape is not None:
+            seen = similarity.ssim(similarity.voted(mine.found, others, alike), scale.as_unit(others), scale.shape)
+            hit += f", {np.sum(seen > SEEN)} at SSIM > {SEEN:g}"
+        notes.append(f"{hit}, when the same reconstructions are matched with those.")
     changed = replace(
         finding,
         scores=counted | {name: score for name, score in finding.scores.items() if name not in counted},
@@ -149,6 +152,11 @@ class Scale:
     mean_ssim: Array
     "Of the mean image, stretched as reconstructions are, with each original."
     shape: tuple[int, ...] | None
+    low: float = 0.0
+    high: float = 1.0
+
+    def as_unit(self, X: Array) -> Array:
+        return np.asarray((X - self.low) / ((self.high - self.low) or 1.0))
 
     @classmethod
     def of(cls, known: TrainingData, held: Weights) -> Scale:
@@ -161,7 +169,7 @@ class Scale:
         mean: Array = np.asarray(held.mean if fits else X.mean(axis=0), dtype=X.dtype)
         nothing = np.full(len(X), np.nan)
         alone = nothing if shape is None else similarity.ssim(similarity.scaled(mean[None]), unit, shape)
-        return cls(X, unit, mean, alone, shape)
+        return cls(X, unit, mean, alone, shape, low, high)
 
     def measure(self, found: Array, pairs: tuple[Array, Array] | None = None) -> Measure:
         """Reconstructions beside the originals; `pairs` says which belong together where that is no question."""
