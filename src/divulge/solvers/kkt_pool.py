@@ -213,8 +213,11 @@ def alike_by_chance(space: Space, X: Array, rng: np.random.Generator) -> float:
     return float(np.quantile(similarity.ncc(drawn, X).max(axis=1), RARE))
 
 
-def chosen(space: Space, states: dict[str, State], planted: Shadow, many: int, margin: float) -> dict[str, Any]:
-    """The searches that together find the most planted points, and a judge of their candidates, as numbers and arrays."""
+def chosen(space: Space, states: dict[str, State], planted: Shadow, many: int, margin: float, sure: float) -> dict[str, Any]:
+    """The searches that together find the most planted points, and a judge of their candidates, as numbers and arrays.
+
+    What is claimed is counted at a confidence of `sure`, on the same candidates that the judge was fitted to.
+    """
     enough = max(ALIKE, alike_by_chance(space, planted.X, np.random.default_rng(0)))
     alike = {
         name: similarity.ncc(space.inputs(state) @ space.plain.frame.astype(np.float32), planted.X.astype(np.float32))
@@ -234,9 +237,9 @@ def chosen(space: Space, states: dict[str, State], planted: Shadow, many: int, m
     right = np.concatenate([alike[name].max(axis=1) for name in names]) > enough
     judge = Judge.of(pool.measures, right.astype(float))
     confidence = judge.confidence(pool.measures)
-    claimed = pool.distinct(np.flatnonzero(confidence >= 0.5)[np.argsort(-confidence[confidence >= 0.5])])
-    y = planted.y if space.outputs > 1 or planted.y.min() < 0 else 2 * planted.y - 1
-    truly = kkt.residual(space.layers, planted.X, y, only=(0, len(space.layers) - 1))
+    order = np.argsort(-confidence, kind="stable")
+    claimed = pool.distinct(order[: int(np.sum(confidence >= sure))])
+    truly = kkt.residual(space.layers, planted.X, planted.y, only=(0, len(space.layers) - 1))
     return {
         "names": names,
         "margin": margin,

@@ -99,7 +99,10 @@ class Search:
         for number in range(0 if settled or len(self.attempts) == 1 else ROUNDS):
             known = [one.row[None] for one in self.exact]
             pool = np.concatenate([*known, *self.attempts])
-            rows = self.once(f"round {number}", lambda own, pool=pool: unmixing.combined(pool, samples))  # type: ignore[misc]
+            rows = self.once(
+                f"round {number}",
+                lambda own, pool=pool: unmixing.combined(pool, samples),  # type: ignore[misc]  # bound for this round
+            )
             self.attempts.append(rows)
             more, now = self._prove(rows), float(unmixing.contrast(rows, samples).mean())
             self.step(f"the best of {len(self.attempts) - 1} attempts")

@@ -101,10 +101,7 @@ class KktReconstruction(Attack[Weights, TrainingData]):
         candidates = Pool.of(pool, found)
         least = min(one["loss"] for one in found)
         mixed_up = context.once("mixed up", _MixedUp(self, layers, seen, size, tuned, count, context))
-        doubt = self._doubt(least, tuned, found[0]["loss"], mixed_up)
-        if seen.rank > FULL * len(layers[0][0]):
-            many = f"{seen.rank} directions and {len(layers[0][0])} units"
-            doubt = doubt or f"The first layer has {many}: averages of many points explain so few weights."
+        doubt = _doubt(least, tuned, found[0]["loss"], mixed_up, seen.rank, len(layers[0][0]))
         confidence = tuned.judge.confidence(candidates.measures) * (not doubt)
         if self.span and layout is not None and count / 2 <= seen.rank <= RESOLVED:
             own = self._unmixed(held, layout, seen, context)
@@ -129,20 +126,6 @@ class KktReconstruction(Attack[Weights, TrainingData]):
             context.progress(number * blocks + block + 1, total * blocks)
             context.log(f"{name}: step {state['step']} of {setup.steps}, {state['loss']:.3f} of the weights is left.")
         return state
-
-    def _doubt(self, least: float, tuned: _Tuned, first: float, mixed_up: float) -> str:
-        """Why nothing that searches find may be claimed, if so."""
-        if least > max(FAR * tuned.loss, FAILED):
-            return (
-                f"No candidates explain the weights: {least:.2f} of their square is left, {tuned.loss:.3f} on the shadow; "
-                "the network is near no KKT point."
-            )
-        if first > INFORMED * mixed_up:
-            return (
-                f"Candidates explain the weights hardly better ({first:.3f} of their square is left) than those of the same "
-                f"network with the units of its first layer mixed up ({mixed_up:.3f}), which no points do."
-            )
-        return ""
 
     def _unmixed(self, held: Weights, layout: Layout, seen: Span, context: Context) -> Found:
         """What the sparsity of differences alone finds in the span."""
@@ -218,7 +201,7 @@ class KktReconstruction(Attack[Weights, TrainingData]):
         )
         power = (
             f"Of {tuned.planted} points planted in a network of the same shape, the same searches find {tuned.right} and "
-            f"claim {tuned.claimed}, {tuned.rightly} of them rightly."
+            f"claim {tuned.claimed}, {tuned.rightly} of them rightly, judged as they were learned from."
         )
         curve = Curve(
             "How sure each candidate is",
@@ -229,7 +212,7 @@ class KktReconstruction(Attack[Weights, TrainingData]):
         )
         summary = doubt or "No candidate is a training point with any certainty."
         if sure:
-            summary = f"{sure} candidates are training points, by what was right on a shadow: {origin}."
+            summary = f"{sure} candidates are claimed as training points: {origin}."
             notes += [f"Nothing that the searches found is claimed: {doubt[:1].lower()}{doubt[1:]}"] if doubt else []
         return Finding(
             Verdict.LEAK if sure else Verdict.NONE_FOUND,
@@ -328,7 +311,24 @@ class _Tuning:
             states[name] = pool.advance(name, pool.objective(name), setup, start, setup.steps, self.context.budget.check)
             self.context.progress(number + 1, len(menu) + 1)
             self.context.log(f"On the shadow, {name} leaves {states[name]['loss']:.3f}.")
-        return kkt_pool.chosen(pool, states, planted, self.attack.setups, margin)
+        return kkt_pool.chosen(pool, states, planted, self.attack.setups, margin, SURE)
+
+
+def _doubt(least: float, tuned: _Tuned, first: float, mixed_up: float, rank: int, units: int) -> str:
+    """Why nothing that searches find may be claimed, if so."""
+    if least > max(FAR * tuned.loss, FAILED):
+        return (
+            f"No candidates explain the weights: {least:.2f} of their square is left, {tuned.loss:.3f} on the shadow; "
+            "the network is near no KKT point."
+        )
+    if first > INFORMED * mixed_up:
+        return (
+            f"Candidates explain the weights hardly better ({first:.3f} of their square is left) than those of the same "
+            f"network with the units of its first layer mixed up ({mixed_up:.3f}), which no points do."
+        )
+    if rank > FULL * units:
+        return f"The first layer has {rank} directions and {units} units: averages of many points explain so few weights."
+    return ""
 
 
 def _mean(held: Weights, layout: Layout) -> Array:
