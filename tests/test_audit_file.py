@@ -182,6 +182,7 @@ def make_files(folder):
     frame = pandas.DataFrame(X, columns=list("abcd")).assign(price=y, count=1.0)
     frame.to_csv(folder / "train.csv", index=False)
     frame.to_parquet(folder / "train.parquet")
+    pandas.DataFrame({"record": range(30), "score": y, "member": y > 0}).to_csv(folder / "lira.csv", index=False)
     np.save(folder / "points.npy", X)
     dump(Ridge().fit(X, y), folder / "ridge.skops")
     np.savez(folder / "coef.npz", coef=np.ones(4), intercept=np.zeros(1))

@@ -278,6 +278,8 @@ def test_gradients_serve_where_predictions_are_needed():
         (lambda: Finding.none_found("nothing", power=""), "needs its power"),
         (lambda: Finding.failed(""), "needs a summary"),
         (lambda: Curve("c", "x", "y", {"s": (X[:, 0], X[:2, 0])}), "series 's' of the curve 'c', got .2,."),
+        (lambda: Curve("c", "x", "y", {"s": (X, X)}, bands={"t": (X, X, X)}), "a band of a series .s., got one of 't'"),
+        (lambda: Curve("c", "x", "y", {"s": (X, X)}, bands={"s": (X, X, X[:2])}), "the band of 's' of the curve 'c'"),
         (lambda: Scatter("s", "x", "y", {"g": (X[:, 0], X[:2, 0])}), "group 'g' of the scatter plot 's', got .2,."),
         (lambda: HeatMap("h", "x", "y", np.eye(2), np.arange(3), np.arange(2)), "heat map 'h'"),
         (lambda: ImagePairs("i", np.zeros((1, 2, 2)), np.zeros((2, 2, 2)), "a", "b"), "right pictures of 'i'"),
@@ -307,7 +309,7 @@ def test_weights_predict_as_the_formula_says():
 
 def test_every_kind_of_the_design_is_there_by_name():
     wanted = {"predictions", "gradients", "weights", "fitted", "training_data", "candidates", "pipeline",
-              "hyperparameters", "membership", "poison"}  # fmt: skip
+              "hyperparameters", "membership", "poison", "scores"}  # fmt: skip
     assert wanted <= set(Access.kinds)
 
 

@@ -14,10 +14,12 @@ from divulge.contract import (
     HeatMap,
     Histogram,
     ImagePairs,
+    Membership,
     Predictions,
     Provenance,
     Scatter,
     Score,
+    Scores,
     TaxonomyId,
     TrainingData,
     Weights,
@@ -66,6 +68,7 @@ def finding():
         scores={"s": Score(float("nan"), float("-inf"), "nothing", interval=(0.1, 0.3), published=0.2)},
         figures=(
             Curve("c", "x", "y", {"line": (np.arange(3.0), np.ones(3))}, log_x=True, marks={"here": 1.0}),
+            Curve("b", "x", "y", {"line": (np.ones(2), np.ones(2))}, bands={"line": (np.ones(2), np.zeros(2), np.ones(2))}),
             Histogram("h", "x", {"g": rng.normal(size=5)}),
             HeatMap("m", "x", "y", np.eye(2), np.arange(2), np.arange(2)),
             Scatter("s", "x", "y", {"g": (np.arange(3.0), np.ones(3))}, log_y=True, marks={"here": 1.0}),
@@ -75,6 +78,20 @@ def finding():
         cost=Cost(7, 0.1),
         provenance=Provenance("a", options={"k": [1, 2.5, None]}, inputs={"data": "00"}),
     )
+
+
+def test_values_stored_before_curves_had_bands_and_members_had_names_are_read():
+    curve = Curve("c", "x", "y", {"line": (np.arange(3.0), np.ones(3))})
+    for value, new in ((curve, "bands"), (Membership([0.1], [1]), "records")):
+        tree, arrays = pack(value)
+        del tree[new]
+        assert fingerprint(unpack(tree, arrays)) == fingerprint(value)
+
+
+def test_named_scores_survive_the_disk(tmp_path):
+    for value in (Scores([0.1, 0.2], ["a", "b"], "LiRA"), Membership([0.1, 0.2], [1, 0], [7, 8])):
+        save(value, tmp_path / "value.json")
+        assert fingerprint(load(tmp_path / "value.json")) == fingerprint(value)
 
 
 def test_a_finding_with_every_figure_survives_the_disk(tmp_path, finding):

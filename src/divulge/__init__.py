@@ -8,9 +8,8 @@ __version__ = "0.1.0"
 _HOME = {
     "audit": "divulge.auditing",
     **dict.fromkeys(
-        ("Candidates", "Context", "Copy", "Finding", "Fitted", "Gradients", "Hyperparameters", "Parameters", "Pipeline",
-         "Predictions",
-         "TrainingData", "Truth", "Verdict", "Weights"),
+        ("Candidates", "Context", "Copy", "Finding", "Fitted", "Gradients", "Hyperparameters", "Membership", "Parameters",
+         "Pipeline", "Predictions", "Scores", "TrainingData", "Truth", "Verdict", "Weights"),
         "divulge.contract",
     ),
 }  # fmt: skip
@@ -26,9 +25,11 @@ if TYPE_CHECKING:
         Fitted as Fitted,
         Gradients as Gradients,
         Hyperparameters as Hyperparameters,
+        Membership as Membership,
         Parameters as Parameters,
         Pipeline as Pipeline,
         Predictions as Predictions,
+        Scores as Scores,
         TrainingData as TrainingData,
         Truth as Truth,
         Verdict as Verdict,

@@ -15,7 +15,7 @@ from divulge.errors import BadInput, refuse_unknown
 
 KEYS = ("title", "out", "seed", "workers", "attacks", "allow_pickle", "budget", "held", "truth", "options")
 SOURCES = ("file", "url", "dataset")
-NAMES = ("features", "target", "weights")
+NAMES = ("features", "target", "weights", "record", "score", "member", "source")
 
 
 @dataclass(frozen=True, eq=False)

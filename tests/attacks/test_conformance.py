@@ -13,13 +13,16 @@ from divulge import (
     Fitted,
     Gradients,
     Hyperparameters,
+    Membership,
     Parameters,
     Pipeline,
     Predictions,
+    Scores,
     TrainingData,
     Weights,
     datasets,
     registry,
+    victims,
 )
 from divulge.contract import Attack, Finding, option_class
 from divulge.solvers import backprop
@@ -100,25 +103,74 @@ def ten_digits():
     return (Weights(tuple(layers), shape=(28, 28)),), {"training_data": TrainingData(X, digits.y, shape=(28, 28))}
 
 
+def points_on_a_sphere():
+    data = datasets.load("sphere", dimension=200, samples=140, test=1)
+    return (TrainingData(data.X, data.y),), None
+
+
+def scored_elsewhere():
+    rng = np.random.default_rng(0)
+    member = rng.random(300) < 0.5
+    scores = Scores(rng.normal(size=300) + 2 * member, np.arange(300), "another tool")
+    return (scores,), {"membership": Membership(member.astype(float), member, np.arange(300))}
+
+
+def zigzag():
+    """A network with one input at a KKT point of its margin."""
+    victim = victims.make("univariate", None, None, np.random.default_rng(0), points=8)
+    return tuple(victim.held.values()), dict(victim.truth)
+
+
+def zigzag_values():
+    (network,), truth = zigzag()
+    return (Predictions.of(network),), truth
+
+
+def ten_digits_and_others():
+    """The same network, and whether those digits are members among others."""
+    (network,), truth = ten_digits()
+    others = datasets.load("mnist", samples=10, seed=0).X_test[:400]
+    asked = Candidates(np.concatenate([truth["training_data"].X, others]), shape=(28, 28))
+    return (network, asked), truth
+
+
+def far_apart():
+    """A network whose output at eight orthogonal points is 10 or −10, and near 0 elsewhere."""
+    rng = np.random.default_rng(0)
+    X = np.vstack([10 * np.eye(40)[:8] * rng.uniform(0.999, 1.001, (8, 1)), rng.normal(size=(60, 40))])
+    layers = (np.eye(40)[:8], np.zeros(8)), (np.tile([[-1.0, 1.0]], 4), np.zeros(1))
+    asked = Candidates(X)
+    return (Predictions.of(Weights(layers)), asked), {"training_data": TrainingData(X[:8], np.tile([-1, 1], 4))}
+
+
 VICTIMS = {
     "algorithm": blind_ridge,
     "blind-surrogate": three_classes_blind,
     "first-layer-images": ten_digits,
     "gradient-extraction": explained_network,
     "hyperparameters": ridge,
+    "imported-membership": scored_elsewhere,
     "kkt-reconstruction": ten_digits,
     "linear-extraction": logistic,
+    "margin-membership": far_apart,
+    "margin-rehearsal": points_on_a_sphere,
     "model-inversion": ten_digits,
     "published-extraction": planes_through_the_origin,
     "rounded-release": large_ridge,
+    "span-membership": ten_digits_and_others,
     "span-reconstruction": ten_digits,
     "surrogate": three_classes,
     "train-steal-retrain": ridge_pipeline,
+    "univariate-from-values": zigzag_values,
+    "univariate-reconstruction": zigzag,
     "value-extraction": planes_through_the_origin,
 }
 
 
-OPTIONS = {"kkt-reconstruction": {"steps": 60, "count": 10}}
+OPTIONS = {
+    "margin-rehearsal": {"trials": 8, "points": 5, "hidden": 5000, "fresh": 100, "depth": 50},
+    "kkt-reconstruction": {"steps": 60, "count": 10},
+}
 "Where the defaults take long."
 
 

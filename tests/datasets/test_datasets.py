@@ -31,7 +31,7 @@ from divulge.errors import BadInput
 
 EMBEDDED = ("mnist", "mnist-odd-even", "mnist-0-8", "fashion-mnist", "fashion-mnist-tshirt-pullover")
 TABLES = ("breast-cancer", "cars", "diabetes", "digits", "iris", "wine")
-MADE = ("gaussian-blobs", "sphere", "linear")
+MADE = ("gaussian-blobs", "sphere", "normal", "gaussian-mixture", "linear")
 
 
 @pytest.fixture(autouse=True)
@@ -264,6 +264,23 @@ def test_points_of_the_sphere_lie_on_it(dimension: int, samples: int, seed: int)
     assert found.X_test.shape == (7, dimension)
     np.testing.assert_allclose(np.linalg.norm(found.X, axis=1), np.sqrt(dimension))
     assert set(found.y) <= {-1, 1}
+
+
+def test_normal_points_have_mean_0_variance_1_and_labels_by_chance() -> None:
+    found = datasets.load("normal", dimension=3, samples=20_000, test=1)
+    np.testing.assert_allclose(np.cov(found.X.T), np.eye(3), atol=0.05)
+    np.testing.assert_allclose(found.X.mean(axis=0), 0, atol=0.05)
+    np.testing.assert_allclose((found.X * found.y[:, None]).mean(axis=0), 0, atol=0.05)
+    assert abs(found.y.mean()) < 0.05
+
+
+@pytest.mark.parametrize(("options", "norm"), [({}, 16**0.25), ({"separation": 3}, 3 * 16**0.25)])
+def test_a_mixture_has_two_round_clouds_with_opposite_centres(options: dict[str, Any], norm: float) -> None:
+    found = datasets.load("gaussian-mixture", dimension=16, samples=20_000, test=1, **options)
+    centres = [found.X[found.y == label].mean(axis=0) for label in (-1, 1)]
+    np.testing.assert_allclose(centres[0], -centres[1], atol=0.06)
+    assert np.linalg.norm(centres[1]) == pytest.approx(norm, abs=0.06)
+    np.testing.assert_allclose(np.cov((found.X - found.y[:, None] * centres[1]).T), np.eye(16), atol=0.06)
 
 
 def test_a_linear_regression_without_noise_is_exact() -> None:

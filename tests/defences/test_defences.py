@@ -33,9 +33,11 @@ def api():
 
 @pytest.mark.parametrize("name", DEFENCES)
 def test_every_defence_answers_the_same_points_the_same_way_again(api, name):
-    one, two = (defended(api, name, seed=3, **SETTINGS[name]) for _ in range(2))
-    assert np.array_equal(one.gradient(X), two.gradient(X))
-    assert np.array_equal(one.gradient(X[:1]), two.gradient(X)[:1])
+    held = api if name in SETTINGS else Predictions.of(network())
+    one, two = (defended(held, name, seed=3, **SETTINGS.get(name, {})) for _ in range(2))
+    if isinstance(one, Gradients):
+        assert np.array_equal(one.gradient(X), two.gradient(X))
+        assert np.array_equal(one.gradient(X[:1]), two.gradient(X)[:1])
     assert np.array_equal(one.value(X), two.value(X))
     assert one.identity == two.identity
 
@@ -101,6 +103,16 @@ def test_the_gradient_of_the_largest_output_is_left(api):
     assert np.array_equal(top.gradient(X), expected)
 
 
+@pytest.mark.parametrize(("outputs", "named"), [(1, {-1, 1}), (3, {0, 1})])
+def test_a_class_alone_says_nothing_of_how_far_it_was_decided(outputs, named):
+    model = Predictions.of(network(outputs))
+    told = defended(model, "label-only").value(X)
+    assert set(np.unique(told)) == named
+    values = model.value(X)
+    kept = np.sign(values) if outputs == 1 else np.eye(3)[values.argmax(axis=1)]
+    assert np.array_equal(told, kept)
+
+
 def test_smoothing_tends_to_the_gradient_of_the_smoothed_network():
     kink = Gradients(lambda X: np.maximum(X[:, 0], 0), 1, gradient=lambda X: (X > 0).astype(float))
     smoothed = defended(kink, "smoothgrad", sigma=1.0, samples=20_000).gradient(np.array([[0.0], [1.0]]))
@@ -132,6 +144,7 @@ def test_a_limit_counts_a_value_and_its_gradient_once_and_then_ends_the_attack(a
         (Gradients, "rounding", {}, "one of decimals and digits"),
         (Gradients, "rounding", {"decimals": 1, "digits": 1}, "one of decimals and digits"),
         (Predictions, "absolute", {}, "an API of values only"),
+        (Gradients, "label-only", {}, "an API of values to answer with classes alone"),
         (Predictions, "rounding", {"digits": 1, "of": "gradients"}, "an API of values only"),
     ],
 )

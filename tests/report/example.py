@@ -168,6 +168,7 @@ def membership(rng: np.random.Generator) -> Finding[Membership]:
             Curve(
                 "Who is called a member", "false positive rate", "true positive rate",
                 {"attack": (rate, rate**0.97), "chance": (rate, rate)}, log_x=True, log_y=True,
+                bands={"attack": (rate, rate**1.1, rate**0.8)},
             ),
             Histogram("Scores of the candidates", "score", {"all": rng.normal(size=3000)}),
         ),

@@ -63,6 +63,29 @@ def test_points_that_a_logarithmic_axis_cannot_show_are_counted():
     assert drawn.data["lines"]["x"] == []
 
 
+def test_a_band_lies_under_its_line_and_reaches_no_lower_than_a_logarithmic_axis():
+    x = np.array([0.01, 0.1, 1.0])
+    bands = {"a": (x, np.array([0.0, 0.05, np.nan]), np.array([0.3, 0.4, 1.0]))}
+    drawn = charts.curve(Curve("", "x", "y", {"a": (x, 2 * x), "b": (x, x)}, True, True, bands=bands))
+    assert drawn.data["areas"] == {"x": [0.01, 0.1], "low": [0.01, 0.05], "high": [0.3, 0.4], "series": ["a", "a"]}
+    first = drawn.spec["layer"][0]
+    assert first["mark"]["type"] == "area"
+    assert first["encoding"]["fillOpacity"]["condition"][0]["value"] < 0.3
+    assert first["encoding"]["y"]["scale"]["domain"] == [0.01, 2.0]
+
+
+def test_the_axis_makes_room_for_a_band():
+    x = np.array([1.0, 2.0])
+    drawn = charts.curve(Curve("", "x", "y", {"a": (x, x)}, bands={"a": (x, x - 5, x + 5)}))
+    assert drawn.spec["layer"][0]["encoding"]["y"]["scale"]["domain"] == [-4.0, 7.0]
+
+
+def test_a_wide_band_is_thinned():
+    x = np.arange(1.0, 20_000)
+    bands = {"a": (x, x, x + 1)}
+    assert len(charts.curve(Curve("", "x", "y", {"a": (x, x)}, True, bands=bands)).data["areas"]["x"]) <= 2 * charts.HOVERED
+
+
 def test_groups_of_a_histogram_are_compared_by_share():
     drawn = charts.histogram(Histogram("", "x", {"few": np.zeros(10), "many": np.concatenate([np.zeros(50), np.ones(50)])}))
     bars = drawn.data["bars"]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from divulge.contract import Access, ImagePairs, Poison, TrainingData
+from divulge.contract import Access, ImagePairs, Membership, Poison, TrainingData
 from divulge.report import loot, pictures
 
 
@@ -15,6 +15,15 @@ def opened(picture: pictures.Picture) -> np.ndarray:
     head, body = picture.uri.split(",")
     assert head == "data:image/png;base64"
     return np.asarray(Image.open(io.BytesIO(base64.b64decode(body))))
+
+
+def test_those_who_look_most_like_members_are_named():
+    scores = np.array([0.1, 0.9, 0.5])
+    told = dict(loot.describe(Membership(scores, scores > 0.7)).rows)
+    assert (told["candidates"], told["called members"]) == ("3", "1")
+    assert told["highest scores"] == "row 1 (0.9), row 2 (0.5), row 0 (0.1)"
+    named = dict(loot.describe(Membership(scores, scores > 0.7, ["ann", "bob", "eve"])).rows)
+    assert named["highest scores"] == "record bob (0.9), record eve (0.5), record ann (0.1)"
 
 
 @pytest.mark.parametrize("shape", [(5, 7), (5, 7, 3), (5, 7, 1)])

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from divulge.solvers import kkt, kkt_descent, kkt_pool, margin_descent as md, published_kkt, shadow
+from divulge.solvers.judge import Judge
 from divulge.solvers.kkt_descent import Setup, Space, Stationarity
 from divulge.solvers.span import span
 
@@ -137,7 +138,7 @@ def test_the_judge_learns_what_tells_right_from_wrong() -> None:
     rng = RNG(5)
     measures = rng.standard_normal((400, 4))
     right = measures[:, 0] + 0.3 * rng.standard_normal(400) > 1
-    judge = kkt_pool.Judge.of(measures, right.astype(float))
+    judge = Judge.of(measures, right.astype(float))
     fresh = rng.standard_normal((400, 4))
     confidence = judge.confidence(fresh)
     assert np.corrcoef(confidence, fresh[:, 0] > 1)[0, 1] > 0.8

@@ -39,7 +39,7 @@ from divulge import (
     Weights,
     audit_file,
 )
-from divulge.contract import Kernel, Membership, Poison
+from divulge.contract import Kernel, Membership, Poison, Scores
 from divulge.errors import BadInput
 from divulge.targets import files
 
@@ -60,6 +60,12 @@ def refused(sentence: str) -> Any:
 def npz(path: Path, **named: Any) -> Path:
     np.savez(path, **named)
     return path
+
+
+def columns_in(path: Path, columns: dict[str, Any]) -> None:
+    frame = pd.DataFrame(columns)
+    write = {".npz": lambda: npz(path, **columns), ".csv": lambda: frame.to_csv(path, index=False)}
+    write.get(path.suffix, lambda: frame.to_parquet(path))()
 
 
 def network(seed: int = 0, outputs: int = 2) -> nn.Sequential:
@@ -160,18 +166,47 @@ def test_a_pipeline_of_tables_names_its_validation_file(tmp_path: Path) -> None:
         read("pipeline", tmp_path / "train.csv", target="y")
 
 
-@pytest.mark.parametrize("ending", ["npz", "csv"])
-def test_membership_is_scores_and_decisions(tmp_path: Path, ending: str) -> None:
+@pytest.mark.parametrize("ending", ["npz", "csv", "parquet"])
+def test_membership_is_who_is_a_member_and_scores_where_they_are_named(tmp_path: Path, ending: str) -> None:
     path = tmp_path / f"m.{ending}"
-    columns = {"scores": [0.1, 0.9], "member": [0, 1]}
-    npz(path, **columns) if ending == "npz" else pd.DataFrame(columns).to_csv(path, index=False)
-    held = read("membership", path, decisions="member")
+    columns = {"id": ["b", "a"], "loss": [0.1, 0.9], "in": [0, 1]}
+    columns_in(path, columns)
+    held = read("membership", path, record="id", member="in")
     assert isinstance(held, Membership)
     assert held.decisions.tolist() == [False, True]
-    with refused("named 'decisions' in m"):
+    assert held.records is not None
+    assert held.records.tolist() == ["b", "a"]
+    assert read("membership", path, record="id", member="in", score="loss").scores.tolist() == [0.1, 0.9]
+    with refused("got id, loss, in; name the right one with"):
         read("membership", path)
-    with refused("expected 1 for members and 0 for others in 'scores'"):
-        read("membership", path, decisions="scores")
+    with refused("expected 1 for members and 0 for others in m"):
+        read("membership", path, record="id", member="loss")
+
+
+@pytest.mark.parametrize("ending", ["npz", "csv", "parquet"])
+def test_scores_of_another_tool_name_their_records(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"lira.{ending}"
+    plural = "s" if ending == "npz" else ""
+    columns_in(path, {f"record{plural}": [2**60 + 1, 7], f"score{plural}": [0.25, -3], "note": ["x", "y"]})
+    held = read("scores", path)
+    assert isinstance(held, Scores)
+    assert (held.scores.tolist(), held.source) == ([0.25, -3], f"lira.{ending}")
+    assert held.records is not None
+    assert held.records.tolist() == [2**60 + 1, 7]
+    assert read("scores", path, record="", source="LiRA").records is None
+    with refused("expected .* named 'id' in lira"):
+        read("scores", path, record="id")
+    with refused("scores in lira.*unknown key 'member'"):
+        read("scores", path, member="member")
+
+
+def test_arrays_of_scores_need_no_records_and_rows_of_a_table_do(tmp_path: Path) -> None:
+    npz(tmp_path / "s.npz", scores=[0.1, 0.2])
+    assert read("scores", tmp_path / "s.npz").records is None
+    pd.DataFrame({"score": [0.1, 0.2]}).to_csv(tmp_path / "s.csv", index=False)
+    with refused('name the right one with record, or write record = "" where rows count in their order'):
+        read("scores", tmp_path / "s.csv")
+    assert read("scores", tmp_path / "s.csv", record="").scores.tolist() == [0.1, 0.2]
 
 
 @pytest.mark.parametrize(

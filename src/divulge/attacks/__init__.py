@@ -9,9 +9,11 @@ from divulge.attacks.hyperparameters import (
     train_steal_retrain,
 )
 from divulge.attacks.linear_extraction import LinearExtraction
+from divulge.attacks.membership import ImportedMembership, MarginMembership, MarginRehearsal, SpanMembership
 from divulge.attacks.published_extraction import PublishedExtraction
 from divulge.attacks.reconstruction import FirstLayerImages, KktReconstruction, ModelInversion, SpanReconstruction
 from divulge.attacks.surrogate import BlindSurrogate, Surrogate
+from divulge.attacks.univariate import UnivariateFromValues, UnivariateReconstruction
 from divulge.attacks.value_extraction import ValueExtraction
 
 __all__ = [
@@ -20,14 +22,20 @@ __all__ = [
     "FirstLayerImages",
     "GradientExtraction",
     "HyperparameterStealing",
+    "ImportedMembership",
     "KktReconstruction",
     "LinearExtraction",
+    "MarginMembership",
+    "MarginRehearsal",
     "ModelInversion",
     "PublishedExtraction",
     "RoundedRelease",
+    "SpanMembership",
     "SpanReconstruction",
     "Surrogate",
     "TrainStealRetrain",
+    "UnivariateFromValues",
+    "UnivariateReconstruction",
     "ValueExtraction",
     "train_steal_retrain",
 ]

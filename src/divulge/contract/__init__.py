@@ -13,6 +13,7 @@ from divulge.contract.access import (
     Pipeline,
     Poison,
     Predictions,
+    Scores,
     TrainingData,
     Weights,
 )
@@ -65,6 +66,7 @@ __all__ = [
     "Record",
     "Scatter",
     "Score",
+    "Scores",
     "TaxonomyId",
     "TrainingData",
     "Truth",

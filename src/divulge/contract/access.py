@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from divulge.contract.checks import Array, frozen, labels, numbers, points
+from divulge.contract.checks import Array, frozen, labels, names, numbers, points
 from divulge.errors import BadInput, refuse_unknown
 
 LARGEST = sys.float_info.max
@@ -316,15 +316,32 @@ class Membership(Access):
 
     scores: Array
     decisions: Array
+    records: Array | None = None
+    "What the candidates are called: numbers or text, each once; None where rows have no names."
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "scores", numbers(self.scores, "membership scores", dimensions=1))
+        _check_scores(self)
         decisions = np.asarray(self.decisions)
         if not np.isin(decisions, (0, 1)).all():
             raise BadInput("expected true or false as membership decisions, got other values; decide by a threshold first")
         object.__setattr__(self, "decisions", frozen(decisions.astype(bool)))
         if len(self.scores) != len(self.decisions):
             raise BadInput(f"got {len(self.scores)} scores and {len(self.decisions)} decisions; give one of each a record")
+
+
+@dataclass(frozen=True, eq=False)
+class Scores(Access):
+    """Membership scores that another tool made, of records that are called as in `Membership`."""
+
+    scores: Array
+    records: Array | None = None
+    source: str = ""
+    "What made them."
+
+    def __post_init__(self) -> None:
+        _check_scores(self)
+        if not len(self.scores):
+            raise BadInput("expected at least one membership score, got none; check where they were saved")
 
 
 @dataclass(frozen=True, eq=False)
@@ -337,6 +354,12 @@ class Poison(Access):
 
     def __post_init__(self) -> None:
         _check_points(self, "poison")
+
+
+def _check_scores(access: Membership | Scores) -> None:
+    object.__setattr__(access, "scores", numbers(access.scores, "membership scores", dimensions=1))
+    if access.records is not None:
+        object.__setattr__(access, "records", names(access.records, len(access.scores), "scores"))
 
 
 def _check_learned(access: Any, what: str) -> None:

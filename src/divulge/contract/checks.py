@@ -61,6 +61,22 @@ def labels(y: Any, count: int, what: str) -> Array:
     return array
 
 
+def names(value: Any, count: int, what: str) -> Array:
+    """What records are called, each once: whole numbers or text."""
+    array = np.asarray(value)
+    if array.dtype.kind == "f" and np.isfinite(array).all() and (array == np.round(array)).all():
+        array = array.astype(np.int64)  # as tables read numbers where a row has none
+    if array.dtype.kind not in "iuU":
+        raise BadInput(f"expected whole numbers or text as records of the {what}, got {array.dtype}; name every record")
+    if array.shape != (count,):
+        raise BadInput(f"expected one record for each of the {count} {what}, got shape {array.shape}; name every one")
+    distinct, often = np.unique(array, return_counts=True)
+    if len(distinct) < count:
+        twice = f"{str(distinct[often.argmax()])!r} {often.max()} times"
+        raise BadInput(f"expected every record of the {what} once, got {twice}; remove what is there again")
+    return frozen(array)
+
+
 def frozen(array: Array) -> Array:
     array = array.view()
     array.flags.writeable = False

@@ -60,10 +60,18 @@ class Curve:
     log_x: bool = False
     log_y: bool = False
     marks: Mapping[str, float] = field(default_factory=dict)
+    bands: Mapping[str, tuple[Array, Array, Array]] = field(default_factory=dict)
+    "Where a series may lie as well, by its name: x, lowest and highest."
 
     def __post_init__(self) -> None:
         for name, (x, y) in self.series.items():
             _fits(f"series {name!r} of the curve {self.title!r}", np.shape(y), np.shape(x))
+        for name, (x, low, high) in self.bands.items():
+            if name not in self.series:
+                known = ", ".join(self.series)
+                raise BadInput(f"expected a band of a series ({known}), got one of {name!r}; correct {self.title!r}")
+            for end in (low, high):
+                _fits(f"the band of {name!r} of the curve {self.title!r}", np.shape(end), np.shape(x))
 
 
 @dataclass(frozen=True, eq=False)

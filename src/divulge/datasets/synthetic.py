@@ -38,6 +38,29 @@ def sphere(rng: np.random.Generator, *, dimension: int = 100) -> Draw:
     return draw
 
 
+def normal(rng: np.random.Generator, *, dimension: int = 100) -> Draw:
+    """Points of a standard normal distribution, labelled by tossing a coin."""
+
+    def draw(rows: int) -> Labelled:
+        return rng.standard_normal((rows, dimension)), rng.choice((-1, 1), rows)
+
+    return draw
+
+
+def gaussian_mixture(rng: np.random.Generator, *, dimension: int = 100, separation: float = 1.0) -> Draw:
+    """Two round clouds of unit width whose centres, one the negative of the other, are `separation` · dimension^¼ from 0.
+
+    At that distance inner products of two points are as large from their centres as from chance.
+    """
+    centre = separation * dimension**0.25 * _directions(rng, 1, dimension)
+
+    def draw(rows: int) -> Labelled:
+        y = rng.choice((-1, 1), rows)
+        return y[:, None] * centre + rng.standard_normal((rows, dimension)), y
+
+    return draw
+
+
 def linear(rng: np.random.Generator, *, dimension: int = 20, noise: float = 0.1) -> Draw:
     """A regression: y = Xw + noise, with Gaussian X and w."""
     w = rng.standard_normal(dimension)
@@ -61,6 +84,10 @@ FAMILIES = {
     "gaussian-blobs": Family("made to order: a round cloud of points a class", gaussian_blobs, samples=200, test=1000),
     "sphere": Family(
         "made to order: points on the sphere of radius √dimension, labels by chance", sphere, samples=20, test=5000
+    ),
+    "normal": Family("made to order: normal points, labels by chance", normal, samples=20, test=5000),
+    "gaussian-mixture": Family(
+        "made to order: two clouds with opposite centres, labelled by cloud", gaussian_mixture, samples=20, test=5000
     ),
     "linear": Family("made to order: a linear regression with noise", linear, samples=200, test=1000),
 }

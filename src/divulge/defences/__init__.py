@@ -15,7 +15,7 @@ from dataclasses import MISSING, asdict, fields, replace
 from typing import Any, Protocol, TypeVar
 
 from divulge.contract import Predictions
-from divulge.defences.answers import Absolute, Noise, Rounding, TopClass
+from divulge.defences.answers import Absolute, LabelOnly, Noise, Rounding, TopClass
 from divulge.defences.asking import QueryLimit, SmoothGrad
 from divulge.errors import BadInput, refuse_unknown
 
@@ -35,6 +35,7 @@ DEFENCES: dict[str, type[Defence]] = {
     "noise": Noise,
     "absolute": Absolute,
     "top-class": TopClass,
+    "label-only": LabelOnly,
     "smoothgrad": SmoothGrad,
     "query-limit": QueryLimit,
 }

@@ -1,4 +1,4 @@
-"""Defences that change the answer to a query: fewer digits, noise, no signs, one class only."""
+"""Defences that change the answer to a query: fewer digits, noise, no signs, one class only, the class alone."""
 
 from __future__ import annotations
 
@@ -107,6 +107,29 @@ class TopClass:
                 "expected gradients of several outputs to keep one of, got those of one; defend a scalar otherwise"
             )
         return guarded
+
+
+@option_class
+class LabelOnly:
+    """The class instead of any numbers: −1 or 1 for one output, 1 for the largest of several and 0 for the rest."""
+
+    threshold: Annotated[float, Field(allow_inf_nan=False)] = 0.0
+    "Of one output, above which it is the second class; 0.5 where it is a probability."
+
+    def guard(self, access: P, seed: int) -> P:
+        if isinstance(access, Gradients):
+            raise BadInput("expected an API of values to answer with classes alone, got gradients; hold predictions of it")
+
+        def named(ask: Ask, _: str) -> Ask:
+            def answer(X: Array) -> Array:
+                told = np.asarray(ask(X), float)
+                if told.ndim == 1 or told.shape[1] == 1:
+                    return np.where(told > self.threshold, 1.0, -1.0)
+                return np.asarray(np.eye(told.shape[1])[told.argmax(axis=1)])
+
+            return answer
+
+        return changed(access, "values", named)
 
 
 def changed(access: P, part: Part, change: Callable[[Ask, str], Ask]) -> P:

@@ -21,6 +21,9 @@ CLOSE = 0.06
 DOTTED = 30
 "A line through no more points than these shows each of them."
 
+PALE = 0.18
+"How much of a band's colour is seen: the lines on it must stand out."
+
 SCATTERED = 1500
 "Points drawn of one group: more lie on each other."
 
@@ -41,9 +44,10 @@ def curve(figure: Curve) -> Chart:
         lines["series"] += [name] * len(x)
         lines["hover"] += found.tolist()
     names = list(figure.series)
-    marks = _marks(figure)
-    x_axis = alt.X("x:Q", **axis(figure.x, [*lines["x"], *marks.values()], figure.log_x))
-    y_axis = alt.Y("y:Q", **axis(figure.y, lines["y"], figure.log_y))
+    marks, areas = _marks(figure), _areas(figure, lines["y"])
+    x_axis = alt.X("x:Q", **axis(figure.x, [*lines["x"], *areas["x"], *marks.values()], figure.log_x))
+    height = axis(figure.y, [*lines["y"], *areas["low"], *areas["high"]], figure.log_y)
+    y_axis = alt.Y("y:Q", **height)
     chosen = alt.selection_point(name="chosen", fields=["series"], bind="legend")
     near = alt.selection_point(name="near", fields=["x", "series"], on="pointerover", clear="pointerout", empty=False)
     base = alt.Chart(alt.NamedData("lines")).encode(x=x_axis, y=y_axis, color=colour(names, "series", "stroke"))
@@ -58,6 +62,20 @@ def curve(figure: Curve) -> Chart:
     caught = base.transform_filter(near).mark_circle(size=60, opacity=1, tooltip=False)
     layers: list[alt.Chart] = [drawn.add_params(chosen), caught, catching.encode(tooltip=tips).add_params(near)]
     data: dict[str, Columns] = {"lines": lines}
+    if areas["x"]:
+        shaded = (
+            alt.Chart(alt.NamedData("areas"))
+            .mark_area(tooltip=False, aria=False)
+            .encode(
+                x=x_axis,
+                y=alt.Y("low:Q", **height),
+                y2="high:Q",
+                color=colour(names, "series", "stroke"),
+                fillOpacity=alt.when(chosen).then(alt.value(PALE)).otherwise(alt.value(PALE / 4)),
+            )
+        )
+        layers.insert(0, shaded)
+        data["areas"] = areas
     _add_marks(layers, data, marks, lines["x"], figure.log_x)
     return Chart(figure.title, spec(layers, figure.title), data, _missing(missing), empty=not lines["x"])
 
@@ -152,6 +170,24 @@ def heat_map(figure: HeatMap) -> Chart:
 
 
 DRAWN: Mapping[type, Callable[[Any], Chart]] = {Curve: curve, Histogram: histogram, HeatMap: heat_map, Scatter: scatter}
+
+
+def _areas(figure: Curve, heights: list[float]) -> dict[str, list[Any]]:
+    """Bands as columns. On a logarithmic axis their lower ends reach no further down than the lines do."""
+    columns: dict[str, list[Any]] = {"x": [], "low": [], "high": [], "series": []}
+    floor = min(heights, default=0.0) if figure.log_y else -np.inf
+    for name, (x, low, high) in figure.bands.items():
+        x, low, high = (np.asarray(part, dtype=float).ravel() for part in (x, low, high))
+        low = np.maximum(low, floor)
+        whole = np.isfinite(x + low + high) & (high >= low)
+        whole &= ((x > 0) | (not figure.log_x)) & ((low > 0) | (not figure.log_y))
+        x, low, high = x[whole], low[whole], high[whole]
+        along = np.log(x) if figure.log_x else x
+        kept = np.union1d(thinning.thin(along, low, HOVERED), thinning.thin(along, high, HOVERED))
+        for column, values in zip(columns, (x, low, high), strict=False):
+            columns[column] += thinning.rounded(values[kept])
+        columns["series"] += [name] * len(kept)
+    return columns
 
 
 def _drawable(figure: Curve | Scatter, x: Array, y: Array) -> tuple[Array, Array]:

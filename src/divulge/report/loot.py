@@ -10,6 +10,9 @@ import numpy as np
 from divulge.contract import Access, Array, Hyperparameters, Membership, Poison, TrainingData, Weights
 from divulge.report import pictures, wording
 
+MOST = 10
+"Records named of those that look most like members."
+
 
 @dataclass(frozen=True)
 class Loot:
@@ -67,7 +70,17 @@ def _membership(loot: Membership) -> Loot:
     if len(loot.scores):
         low, middle, high = (wording.number(value) for value in np.percentile(loot.scores, [0, 50, 100]))
         rows.append(("scores: lowest, median, highest", f"{low}, {middle}, {high}"))
+        rows.append(("highest scores", _highest(loot)))
     return Loot(loot.kind, ("membership", "number"), tuple(rows))
+
+
+def _highest(loot: Membership) -> str:
+    """The records that look most like members, whoever they are."""
+    first = np.argsort(-loot.scores, kind="stable")[:MOST]
+    names = [f"row {row}" for row in first] if loot.records is None else [f"record {loot.records[row]}" for row in first]
+    return wording.shorten(
+        ", ".join(f"{name} ({wording.number(loot.scores[row])})" for name, row in zip(names, first, strict=True))
+    )
 
 
 def _points(loot: TrainingData | Poison) -> Loot:

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from scipy.special import expit
 
 from divulge.solvers import kkt, kkt_descent, similarity
+from divulge.solvers.judge import Judge
 from divulge.solvers.kkt_descent import Setup, State, Stationarity
 from divulge.solvers.shadow import Shadow
 from divulge.solvers.span import Span
@@ -34,8 +34,6 @@ SAME = 0.8
 "NCC of two candidates that are one."
 LOWEST = 0.5
 "Of a photograph's spectrum, in periods a picture: everything slower has the same power."
-RIDGE = 1.0
-"Of the judge's weights: a shadow has few points that were found."
 
 
 def setups(steps: int, margin: float, depth: int, pictured: bool) -> dict[str, Setup]:
@@ -179,31 +177,6 @@ class Pool:
             if not kept or (units[kept] @ units[place]).max() <= SAME:
                 kept.append(place)
         return np.asarray(order[kept])
-
-
-@dataclass(frozen=True, eq=False)
-class Judge:
-    """How likely a candidate is right: a logistic regression on what was right on a shadow."""
-
-    weights: Array
-    "Of each measure, and a constant."
-    centre: Array
-    width: Array
-
-    @classmethod
-    def of(cls, measures: Array, right: Array) -> Judge:
-        centre, width = measures.mean(axis=0), measures.std(axis=0) + 1e-9
-        A = np.column_stack([(measures - centre) / width, np.ones(len(measures))])
-        w, keep = np.zeros(A.shape[1]), np.append(np.full(A.shape[1] - 1, RIDGE), 1e-3)
-        for _ in range(30):  # Newton's method
-            p = expit(A @ w)
-            w = w - np.linalg.solve(A.T @ (A * (p * (1 - p))[:, None]) + np.diag(keep), A.T @ (p - right) + keep * w)
-        return cls(w, centre, width)
-
-    def confidence(self, measures: Array) -> Array:
-        A = np.column_stack([(measures - self.centre) / self.width, np.ones(len(measures))])
-        found: Array = expit(A @ self.weights)
-        return found
 
 
 def alike_by_chance(space: Space, X: Array, rng: np.random.Generator) -> float:

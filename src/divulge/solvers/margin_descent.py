@@ -218,7 +218,8 @@ class _Task:
             signed = self.y * outputs[:, 0]
             # log(log(1 + exp(-m))), which is -m where the loss is too small for a number
             each = np.where(signed < 30, np.log(np.maximum(-log_expit(signed), 1e-300)), -signed)
-            logs = float(logsumexp(each) - np.log(len(each)))
+            largest = each.max()
+            logs = float(largest + np.log(np.exp(each - largest).mean()))
             scale = logs if log_loss is None else log_loss
             back = (-self.y * np.exp(log_expit(-signed) - scale) / len(each))[:, None]
         else:

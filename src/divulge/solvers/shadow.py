@@ -54,12 +54,20 @@ def plant(
     shape: tuple[int, ...] | None,
     rng: np.random.Generator,
     report: Callable[[int, float], None] | None = None,
+    points: tuple[Array, Array] | None = None,
+    passes: int = 20_000,
 ) -> Shadow:
-    """Train a network of the same widths on `count` pictures, or normal points, until its first layer has moved as far."""
-    X = likely_points(layers[0][0], seen, count, shape, rng)
-    mean = X.mean(axis=0)
+    """Train a network of the same widths on `count` pictures, or normal points, until its first layer has moved as far.
+
+    `points` are others to train on, with their labels; `passes` are the most over them.
+    """
     outputs = len(layers[-1][1])
-    y = np.where(np.arange(count) % 2, 1, -1) if outputs == 1 else np.arange(count) % outputs
+    if points is None:
+        X = likely_points(layers[0][0], seen, count, shape, rng)
+        y = np.where(np.arange(count) % 2, 1, -1) if outputs == 1 else np.arange(count) % outputs
+    else:
+        X, y = points
+    mean = X.mean(axis=0)
     biases = any(np.any(b) for _, b in layers[1:])
     sizes = [layers[0][0].shape[1], *(len(b) for _, b in layers)]
     far = float(np.linalg.norm(seen.sizes[: seen.rank]))
@@ -71,6 +79,7 @@ def plant(
         X - mean,
         y,
         target=LOSS,
+        passes=passes,
         biases=biases,
         dtype=np.float32,
         enough=lambda now: bool(np.linalg.norm(now[0][0]) >= far),
@@ -103,16 +112,39 @@ def likely_points(W: Array, seen: Span, count: int, shape: tuple[int, ...] | Non
     return make(rng, count, shape)
 
 
+def grown(
+    layers: Layers,
+    seen: Span,
+    shape: tuple[int, ...] | None,
+    rng: np.random.Generator,
+    most: int,
+    rounds: int = 3,
+    draw: Callable[[int], tuple[Array, Array]] | None = None,
+    passes: int = 20_000,
+) -> Shadow:
+    """A shadow trained on so many points that it shows as many directions as the network, or on `most`.
+
+    `draw` gives so many points and their labels; without it pictures or normal points are made.
+    """
+    count = min(max(seen.rank, 2), most)
+    for _ in range(rounds):
+        planted = plant(layers, seen, count, shape, rng, points=None if draw is None else draw(count), passes=passes)
+        before, count = count, _needed(planted, seen, most)
+        if count == before:
+            break
+    return planted
+
+
 def likely_count(
     layers: Layers, seen: Span, shape: tuple[int, ...] | None, rng: np.random.Generator, most: int, rounds: int = 3
 ) -> int:
     """How many points a network may have been trained on: so many that a shadow shows as many directions."""
-    count = min(max(seen.rank, 2), most)
-    for _ in range(rounds):
-        rank = plant(layers, seen, count, shape, rng).seen.rank
-        if rank >= NEARLY * min(count, seen.rank) and rank >= NEARLY * seen.rank:
-            break
-        if count >= most:
-            break
-        count = min(most, max(count + 1, round(count * seen.rank / max(rank, 1))))
-    return count
+    return _needed(grown(layers, seen, shape, rng, most, rounds), seen, most)
+
+
+def _needed(planted: Shadow, seen: Span, most: int) -> int:
+    """On how many points a shadow would show all directions; as many as it had where it does."""
+    count, rank = len(planted.X), planted.seen.rank
+    if count >= most or (rank >= NEARLY * min(count, seen.rank) and rank >= NEARLY * seen.rank):
+        return count
+    return min(most, max(count + 1, round(count * seen.rank / max(rank, 1))))

@@ -1,11 +1,11 @@
-"""What an attacker holds, read from a file: points, labels, fitted models, networks, hyperparameters."""
+"""What an attacker holds, read from a file: points, labels, fitted models, networks, hyperparameters, membership scores."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from divulge.contract import (
     Pipeline,
     Poison,
     Predictions,
+    Scores,
     TrainingData,
     Weights,
 )
@@ -33,7 +34,7 @@ from divulge.targets import local
 from divulge.targets.arrays import npy, npz, rows, text, whole_numbers
 from divulge.targets.models import ESTIMATOR_FILES, NETWORK_FILES, estimator, network
 from divulge.targets.opening import contents, opened
-from divulge.targets.tables import TABLES, column, table
+from divulge.targets.tables import TABLES, column, flags, records, table
 
 Options = Mapping[str, Any]
 Reader = Callable[[Path, Options, bool], Access]
@@ -86,22 +87,51 @@ def _pipeline(path: Path, options: Options, allow_pickle: bool) -> Pipeline:
 
 
 def _membership(path: Path, options: Options, allow_pickle: bool) -> Membership:
-    scores, decisions = (text(options, name, name) for name in ("scores", "decisions"))
-    blob = contents(path, (".npz", *TABLES), "membership scores")
-    found: dict[str, Array]
-    if path.suffix.lower() == ".npz":
-        found = npz(path, blob, (scores, decisions))
-        for name in (scores, decisions):
-            if name not in found:
-                raise BadInput(f"expected an array named {name!r} in {path.name}, got none; correct the name")
+    """Who is a member, as an auditor knows it; with scores where `score` names some."""
+    found = _recorded(path, options, "membership", ("member", *(["score"] if "score" in options else [])))
+    called = found["member"]
+    if not np.isin(called, (0, 1)).all():
+        raise BadInput(
+            f"expected 1 for members and 0 for others in {path.name}, got other values; correct them, or name the right "
+            "ones with member"
+        )
+    return Membership(found.get("score", called), called, found.get("record"))
+
+
+def _scores(path: Path, options: Options, allow_pickle: bool) -> Scores:
+    found = _recorded(path, options, "membership scores", ("score",))
+    return Scores(found["score"], found.get("record"), text(options, "source", path.name))
+
+
+def _recorded(path: Path, options: Options, what: str, needed: Collection[str]) -> dict[str, Array]:
+    """Arrays of an npz or columns of a table with one value a record, called as the options say.
+
+    Rows of a table must say which record they are, unless `record` is empty: two tables rarely have one order.
+    """
+    blob = contents(path, (".npz", *TABLES), what)
+    archive = path.suffix.lower() == ".npz"
+    names = {option: text(options, option, _RECORDED[option][not archive]) for option in ("record", *needed)}
+    if names["record"] == "":
+        names.pop("record")
+    if archive:
+        arrays = npz(path, blob)
+        if "record" not in options and names.get("record") not in arrays:
+            names.pop("record", None)
+        there, kind = list(arrays), "an array"
     else:
         frame = table(path, blob)
-        found = {name: column(frame, name, path) for name in (scores, decisions)}
-    if not np.isin(found[decisions], (0, 1)).all():
-        raise BadInput(
-            f"expected 1 for members and 0 for others in {decisions!r} of {path.name}, got other values; correct them"
-        )
-    return Membership(found[scores], found[decisions])
+        there, kind = list(frame.columns), "a column"
+    for option, name in names.items():
+        if name not in there:
+            order = ', or write record = "" where rows count in their order' if option == "record" else ""
+            raise BadInput(
+                f"expected {kind} named {name!r} in {path.name}, got {', '.join(there) or 'none'}; name the right one with "
+                f"{option}{order}"
+            )
+    if archive:
+        return {option: arrays[name] for option, name in names.items()}
+    readers = {"record": records, "score": column, "member": flags}
+    return {option: readers[option](frame, name, path) for option, name in names.items()}
 
 
 def _fitted(path: Path, options: Options, allow_pickle: bool) -> Fitted:
@@ -207,13 +237,16 @@ def _labels(y: Array | None, path: Path) -> Array:
 
 
 _ROWS = ("features", "target", "shape", "scale", "rows")
+_RECORDED = {"record": ("records", "record"), "score": ("scores", "score"), "member": ("decisions", "member")}
+"Option -> what an array of an npz is called unless it says otherwise, and a column of a table."
 _KERNEL = ("kernel", "gamma", "degree", "coef0")
 _READERS: dict[str, tuple[Reader, tuple[str, ...]]] = {
     "training_data": (_training_data, (*_ROWS, "weights")),
     "candidates": (_candidates, _ROWS),
     "poison": (_poison, _ROWS),
     "pipeline": (_pipeline, (*_ROWS, "learner", "validation", "validation_features", "validation_target")),
-    "membership": (_membership, ("scores", "decisions")),
+    "membership": (_membership, ("record", "member", "score")),
+    "scores": (_scores, ("record", "score", "source")),
     "fitted": (_fitted, ("learner", *_KERNEL, "settings")),
     "parameters": (_parameters, _KERNEL),
     "weights": (_weights, ("mean", "shape")),

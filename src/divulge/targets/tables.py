@@ -49,6 +49,25 @@ def labels(frame: DataFrame, name: str, path: Path) -> Array:
     return np.array([str(label) for label in series])
 
 
+def records(frame: DataFrame, name: str, path: Path) -> Array:
+    """One column of what records are called: whole numbers, or text."""
+    series = _column(frame, name, path)
+    if series.isna().any():
+        raise BadInput(f"expected a record in every row of {path.name}, got {int(series.isna().sum())} rows without; add it")
+    return np.asarray(series.to_numpy()) if _is_numeric(series) else np.array([str(record) for record in series])
+
+
+def flags(frame: DataFrame, name: str, path: Path) -> Array:
+    """One column of 0 and 1, or of true and false."""
+    series = _column(frame, name, path)
+    if series.isna().any():
+        raise BadInput(
+            f"expected true or false in every row of column {name!r} of {path.name}, got {int(series.isna().sum())} rows "
+            "without; complete or drop those rows"
+        )
+    return column(frame, name, path)
+
+
 def _csv(path: Path, blob: bytes) -> DataFrame:
     import pandas
 

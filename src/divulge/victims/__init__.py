@@ -90,6 +90,11 @@ def _pipeline(X: Array, y: Array, rng: np.random.Generator, learner: str, valida
     return Victim({"pipeline": Pipeline(X[rest], y[rest], X[kept], y[kept], learner)}, {})
 
 
+def _data(X: Array, y: Array, rng: np.random.Generator) -> Victim:
+    """No model: the data alone, for what trains models of its own."""
+    return Victim({"data": TrainingData(X, y)}, {})
+
+
 def _network(X: Array, y: Array, rng: np.random.Generator, weight_decay: float, **settings: Any) -> Victim:
     from divulge.victims import networks
 
@@ -163,10 +168,13 @@ def _margin(
     digits: int = 0,
     noise_on_weights: float = 0.0,
     kind: str = "weights",
+    strangers: int = 0,
     repeat: int = 0,
     **settings: Any,
 ) -> Victim:
     """A network that fits its points, read in full, or answering `kind` = "gradients"; the points are the truth.
+
+    `strangers` gives whoever asks about membership the training points and so many test points, in one random order.
 
     `centred` subtracts the mean point in training, which whoever reads the network knows, unless not `mean_known`.
     `products` gives each unit's input weights times its output weight, as an extraction does, in two-layer networks.
@@ -194,6 +202,48 @@ def _margin(
     truth: dict[str, Access] = {"training_data": TrainingData(X, y, shape=shape)}
     if test is not None:
         truth["candidates"] = Candidates(test.X, test.y, shape)
+    held: dict[str, Access] = _asked_about(X, test, strangers, shape, rng) if strangers else {}
+    if kind == "weights":
+        return Victim({"network": network, **held}, truth)
+    return Victim(held, {**truth, "weights": network}, {"kind": kind, "network": network})
+
+
+def _asked_about(
+    X: Array, test: Candidates | None, strangers: int, shape: tuple[int, ...] | None, rng: np.random.Generator
+) -> dict[str, Access]:
+    """Training points and test points as candidates, in one random order."""
+    if isinstance(strangers, bool) or not isinstance(strangers, int) or strangers < 0:
+        raise BadInput(f"expected a whole number from 0 for strangers, got {strangers!r}; correct it")
+    if test is None or len(test.X) < strangers:
+        raise BadInput(
+            f"expected at least {strangers} test points to be strangers, got {0 if test is None else len(test.X)}; "
+            "ask for fewer, or for another dataset"
+        )
+    everyone = np.concatenate([X, test.X[:strangers]])
+    return {"candidates": Candidates(everyone[rng.permutation(len(everyone))], shape=shape)}
+
+
+def _univariate(
+    X: Array,
+    y: Array,
+    rng: np.random.Generator,
+    points: int,
+    labels: str = "alternating",
+    kind: str = "weights",
+    repeat: int = 0,
+    **settings: Any,
+) -> Victim:
+    """A two-layer network with one input, for points that it draws itself: the data given are not used.
+
+    `repeat` tells victims apart that differ in their random numbers only.
+    """
+    from divulge.victims import univariate
+
+    refuse_unknown([kind], ("weights", "predictions"), "kind")
+    refuse_unknown(settings, ("method", "units", "margin", "decay"), "recipe univariate")
+    x, sides = univariate.draw(rng, points, labels)
+    network = Weights(univariate.train(x, sides, rng, **settings))
+    truth: dict[str, Access] = {"training_data": TrainingData(x[:, None], sides)}
     if kind == "weights":
         return Victim({"network": network}, truth)
     return Victim({}, {**truth, "weights": network}, {"kind": kind, "network": network})
@@ -202,11 +252,13 @@ def _margin(
 RECIPES: dict[str, Callable[..., Victim]] = {
     "classical": _classical,
     "anonymous": _anonymous,
+    "data": _data,
     "pipeline": _pipeline,
     "network": _network,
     "random-network": _random_network,
     "classifier": _classifier,
     "margin": _margin,
+    "univariate": _univariate,
 }
 PICTURED = ("classifier", "margin")
 "Recipes that want to know the shape of pictures, and points to test on."

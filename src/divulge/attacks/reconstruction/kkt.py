@@ -14,7 +14,8 @@ from divulge.attacks.reconstruction.baselines import PAPER, REMEDY, TAXONOMY
 from divulge.contract import Array, Attack, Context, Curve, Finding, TrainingData, Truth, Verdict, Weights, option_class
 from divulge.errors import BadInput, NotApplicable
 from divulge.solvers import kkt_descent, kkt_pool, layouts, shadow
-from divulge.solvers.kkt_pool import Judge, Pool
+from divulge.solvers.judge import Judge
+from divulge.solvers.kkt_pool import Pool
 from divulge.solvers.layouts import Layout
 from divulge.solvers.picture_search import Found, Search
 from divulge.solvers.span import Span, span

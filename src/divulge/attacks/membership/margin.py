@@ -1,0 +1,172 @@
+"""Who was in the training set, from answers alone: training points are decided by as much as the margin, others by less.
+
+Smorodinsky, Vardi and Safran 2024, Provable Privacy Attacks on Trained Shallow Neural Networks, section 4.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field, NonNegativeInt
+from scipy.stats import fisher_exact
+
+from divulge.attacks.membership import certificates, scoring
+from divulge.attacks.membership.scoring import TAXONOMY
+from divulge.contract import (
+    Array,
+    Attack,
+    Candidates,
+    Context,
+    Finding,
+    Histogram,
+    Membership,
+    Predictions,
+    Score,
+    TaxonomyId,
+    Truth,
+    Verdict,
+    option_class,
+)
+from divulge.errors import BadInput, NotApplicable
+from divulge.solvers.gaps import Gaps, gaps, pile
+
+SURE = 1e-3
+"Chance of a difference between candidates and made-up points, or of a pile, below which it is none."
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+@option_class
+class MarginMembership(Attack[tuple[Predictions, Candidates], Membership]):
+    """Call those candidates members that the model decides by at least its margin, to either side."""
+
+    name: ClassVar[str] = "margin-membership"
+    paper: ClassVar[str] = certificates.PAPER
+    taxonomy: ClassVar[tuple[TaxonomyId, ...]] = TAXONOMY
+    remedy: ClassVar[tuple[str, ...]] = (
+        "Answer with the class alone, or with probabilities of few digits: the rule reads how far a point is decided.",
+        "Stop training early, add weight decay or train with differential privacy; then audit again.",
+    )
+
+    margin: Positive | None = None
+    "The margin where it is known: the least amount by which a training point is decided (corollary 4.3)."
+    one_of: tuple[NonNegativeInt, ...] | None = None
+    "Rows of candidates of which at least one is a member: the largest of them is the margin (corollary 4.4)."
+    at_least: Positive | None = None
+    "A lower bound of the margin where only that is known: it becomes the threshold (corollary 4.5)."
+    rule: Literal["above", "on"] = "above"
+    "`above`: at or above the margin, as published; `on`: near it, since training points lie on it and others anywhere."
+    slack: Annotated[float, Field(ge=0, lt=1)] = 0.02
+    "How far below the margin still counts as on it, as a share: training ends before all points are there."
+    answers: Literal["auto", "values", "probabilities"] = "auto"
+    "What the model answers; found out unless given."
+    controls: NonNegativeInt = 200
+    "Points made up and asked about too, with the candidates' mean and covariance: how often one is called a member."
+
+    def run(self, held: tuple[Predictions, Candidates], context: Context) -> Finding[Membership]:
+        model, candidates = held
+        X = np.asarray(candidates.X, dtype=float)
+        self._check(model, X)
+        made = _made_up(X, self.controls, context.rng)
+        found = gaps(model.value(np.concatenate([X, made])), self.answers)
+        if found is None:
+            raise NotApplicable(
+                "the model answers names of classes, not how far it decides; the margin cannot be read from those"
+            )
+        mine, theirs = found.values[: len(X)], found.values[len(X) :]
+        threshold = self._threshold(mine)
+        scores, others = (self._scores(values, threshold.margin) for values in (mine, theirs))
+        loot = Membership(scores, scores >= -threshold.slack)
+        return self._told(loot, others, found, threshold)
+
+    def score(self, finding: Finding[Membership], held: tuple[Predictions, Candidates], truth: Truth) -> Finding[Membership]:
+        return certificates.certified(scoring.scored(finding, truth, held[1]), held[1], truth)
+
+    def _check(self, model: Predictions, X: Array) -> None:
+        if X.shape[1] != model.dimension:
+            raise BadInput(
+                f"expected candidates with the {model.dimension} inputs of the model, got {X.shape[1]} features; "
+                "prepare them as the training data were"
+            )
+        if sum(given is not None for given in (self.margin, self.one_of, self.at_least)) > 1:
+            raise BadInput("expected one of margin, one_of and at_least, got several; each is a rule of its own")
+        if self.one_of is not None and (not self.one_of or max(self.one_of) >= len(X)):
+            raise BadInput(f"expected rows from 0 to {len(X) - 1} for one_of, got {list(self.one_of)}; name candidates")
+
+    def _threshold(self, values: Array) -> _Threshold:
+        """By what corollary there is a margin, or by a value that many candidates share."""
+        slack = -float(np.log1p(-self.slack))
+        if self.margin is not None:
+            return _Threshold(self.margin, slack, f"the margin {self.margin:.4g} is known (corollary 4.3)")
+        if self.at_least is not None:
+            return _Threshold(self.at_least, slack, f"the margin is at least {self.at_least:.4g} (corollary 4.5)")
+        if self.one_of is not None:
+            told = f"one of {len(self.one_of)} candidates is known to be a member (corollary 4.4)"
+            return _Threshold(float(values[list(self.one_of)].max()), slack, told)
+        heap, largest = pile(values), float(values.max())
+        if heap is None or heap.chance >= SURE:
+            return _Threshold(largest, slack, f"no value stands out, the largest is {largest:.4g}", 1.0)
+        told = f"{heap.count} candidates are decided by {heap.at:.4g} or nearly so, {heap.expected:.2g} would be by chance"
+        return _Threshold(heap.at, max(slack, heap.width), told, heap.chance)
+
+    def _scores(self, values: Array, margin: float) -> Array:
+        """Logarithms of how many margins, or how near one: at least 0 is on the margin or above."""
+        times = np.log(np.maximum(values, 1e-300) / max(margin, 1e-300))
+        return np.asarray(times if self.rule == "above" else -np.abs(times))
+
+    def _told(self, loot: Membership, others: Array, found: Gaps, threshold: _Threshold) -> Finding[Membership]:
+        called, count = int(loot.decisions.sum()), len(loot.scores)
+        strange, asked = int(np.sum(others >= -threshold.slack)), len(others)
+        where = {"above": "at or above it", "on": "on it"}[self.rule]
+        reach = f"{called:,} of {count:,} candidates are {where} and {strange:,} of {asked:,} made-up points"
+        notes = [f"How far points are decided was read from {_WORDS[found.kind]}; {threshold.told}."]
+        if found.saturated:
+            notes.append(f"{found.saturated:,} answers are 0 or 1 to the last digit and taken for the largest of all.")
+        made, like = {"made-up points": others} if asked else {}, "points made up like the candidates"
+        null, null_of = (strange / asked, like) if asked else (1.0, "calling everybody one")
+        along = {"above": "logarithm of how many margins", "on": "nearness to the margin"}[self.rule]
+        title = "How far candidates and made-up points are decided" if asked else "How far candidates are decided"
+        about: dict[str, Any] = {
+            "scores": {"candidates called members": Score(called / count, null, null_of)},
+            "figures": (Histogram(title, along, {"candidates": loot.scores, **made}),),
+            "notes": tuple(notes),
+        }
+        chance = threshold.chance
+        if chance is None:
+            table = np.array([[called, count - called], [strange, asked - strange]])
+            chance = float(fisher_exact(table, "greater").pvalue) if asked else 1.0
+        said = f"With {threshold.margin:.4g} as the margin, {reach}."
+        if called and chance < SURE and called / count > null:
+            return Finding.leak(loot, said, **about)
+        power = f"It would have claimed a leak had candidates reached the margin more often than made-up points; {reach}."
+        if not asked:
+            power = "Without made-up points to compare with (controls = 0) it claims nothing."
+        elif threshold.chance == 1.0:
+            said = f"The margin is not known: {threshold.told}."
+            power = "It would have claimed a leak had more candidates been decided by the same amount than by chance."
+        return Finding(Verdict.NONE_FOUND, said, loot, power=power, **about)
+
+
+@dataclass(frozen=True)
+class _Threshold:
+    margin: float
+    slack: float
+    "How far from the margin a point may be, as a logarithm."
+    told: str
+    chance: float | None = None
+    "That the margin is none, where it was found out; where it is given, made-up points tell."
+
+
+_WORDS = {
+    "output": "one output",
+    "outputs": "the two largest outputs",
+    "probability": "the logarithm of the odds",
+    "probabilities": "the logarithms of the two largest probabilities",
+}
+
+
+def _made_up(X: Array, count: int, rng: np.random.Generator) -> Array:
+    """Normal points with the mean and the covariance of the candidates, which nobody trained on."""
+    mean = X.mean(axis=0)
+    return np.asarray(mean + rng.standard_normal((count, len(X))) @ (X - mean) / np.sqrt(len(X)))

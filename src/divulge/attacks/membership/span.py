@@ -1,0 +1,121 @@
+"""Who was in the training set, from the weights: training points lie in the span of the first layer, and on its kinks."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+from pydantic import Field, PositiveInt
+from scipy.stats import binom
+
+from divulge.attacks.membership import scoring
+from divulge.attacks.membership.scoring import TAXONOMY
+from divulge.contract import (
+    Attack,
+    Candidates,
+    Context,
+    Finding,
+    Histogram,
+    Membership,
+    TaxonomyId,
+    Truth,
+    Verdict,
+    Weights,
+    option_class,
+)
+from divulge.errors import BadInput, NotApplicable
+from divulge.solvers import insiders
+from divulge.solvers.insiders import By, Told
+from divulge.solvers.span import Span, span
+
+SURE = 1e-3
+"Chance that so many candidates are called members where none is one, from which a leak is claimed."
+SEVERAL = 3
+
+
+@option_class
+class SpanMembership(Attack[tuple[Weights, Candidates], Membership]):
+    """Ask how much of each candidate lies outside what the first layer shows, beside what it leaves outside shadows."""
+
+    name: ClassVar[str] = "span-membership"
+    paper: ClassVar[str] = "beyond Smorodinsky et al. 2024, arXiv:2410.07632, and Haim et al. 2022, arXiv:2206.07758"
+    taxonomy: ClassVar[tuple[TaxonomyId, ...]] = TAXONOMY
+    remedy: ClassVar[tuple[str, ...]] = (
+        "Do not publish the weights: who can only ask for values cannot see the span.",
+        "Train with differential privacy, or from weights as large as torch's own; then audit again.",
+        "Train on more points than the first layer has inputs: then every point lies in its span.",
+    )
+
+    score_by: By = "both"
+    "What is looked at: `span` and `kinks` are one plain score each, `both` combines several and compares with shadows."
+    count: PositiveInt | None = None
+    "How many points the network was trained on, for the shadows; estimated unless given."
+    shadows: PositiveInt = 3
+    "How many to train on the candidates; one where candidates are few."
+    false_positives: Annotated[float, Field(gt=0, lt=0.5)] = 0.001
+    "Share of non-members that may be called members, as far as the shadows' non-members tell."
+
+    def run(self, held: tuple[Weights, Candidates], context: Context) -> Finding[Membership]:
+        weights, candidates = held
+        if candidates.X.shape[1] != weights.dimension:
+            raise BadInput(
+                f"expected candidates with the {weights.dimension} inputs of the network, got {candidates.X.shape[1]} "
+                "features; prepare them as the training data were"
+            )
+        if len(weights.layers) < 2:
+            raise NotApplicable("a linear model has one row for each output, and no span to speak of")
+        if len(candidates.X) < 2:
+            raise NotApplicable("a single candidate has no others to be compared with; give several")
+        seen = span(*weights.layers[0])
+        if seen.rank < 2:
+            raise NotApplicable("no two directions of the first layer stand out of its start: training has hardly moved it")
+        context.log(f"{seen.rank} directions of the first layer stand out of {len(seen.sizes)}.")
+        told = Told(**context.once("shadows", lambda rng: vars(self._told(weights, candidates, seen, rng))))
+        return self._finding(Membership(told.scores, told.scores > told.threshold), told)
+
+    def score(self, finding: Finding[Membership], held: tuple[Weights, Candidates], truth: Truth) -> Finding[Membership]:
+        return scoring.scored(finding, truth, held[1])
+
+    def _told(self, weights: Weights, candidates: Candidates, seen: Span, rng: np.random.Generator) -> Told:
+        return insiders.told(
+            weights.layers,
+            np.asarray(candidates.X, dtype=float),
+            weights.mean,
+            seen,
+            candidates.shape or weights.shape,
+            rng,
+            by=self.score_by,
+            count=self.count,
+            shadows=self.shadows,
+            false_positives=self.false_positives,
+        )
+
+    def _finding(self, loot: Membership, told: Told) -> Finding[Membership]:
+        called, count = int(loot.decisions.sum()), len(loot.scores)
+        power = (
+            f"On shadows, trained like the network on {told.planted} candidates each, {told.found:.0%} of members stand out "
+            f"of {len(told.strangers):,} others"
+        )
+        notes = [f"{power}; by what tells these apart candidates are scored."]
+        if told.made:
+            notes.append(f"There are so few candidates that {told.made} points were made of them for the shadow.")
+        about: dict[str, Any] = {
+            "figures": (
+                Histogram(
+                    "What tells members apart, on shadows where they are known",
+                    "score",
+                    {"members": told.members, "non-members": told.strangers},
+                ),
+            ),
+            "notes": tuple(notes),
+        }
+        by_chance = f"{self.false_positives * count:.2g} would by chance"
+        if called >= SEVERAL and binom.sf(called - 1, count, self.false_positives) < SURE:
+            return Finding.leak(loot, f"{called:,} of {count:,} candidates stand out as members; {by_chance}.", **about)
+        return Finding(
+            Verdict.NONE_FOUND,
+            f"{called:,} of {count:,} candidates stand out, no more than non-members may.",
+            loot,
+            power=f"{power}; as many of this network's would, were they among the candidates.",
+            **about,
+        )

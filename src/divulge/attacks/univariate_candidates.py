@@ -1,0 +1,387 @@
+"""What a piecewise linear function and its margin say about training points, and how much of it is certain."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from divulge.contract import Array, Curve, Figure, Finding, Scatter, TrainingData, Verdict, Weights
+from divulge.solvers import margin_minima, margin_points, piecewise
+from divulge.solvers.margin_points import Stationarity
+from divulge.solvers.piecewise import Piecewise, Reading
+
+STATIONARY = 1e-4
+"Share of the weights that points on the margin may leave unexplained at a KKT point, up to rounding to single precision."
+BALANCED = 1e-4
+"By how much |v| and ‖(w, b)‖ of a unit may differ there, in shares of the largest unit."
+NEEDED = 1e-3
+"Share of its multiplier that a point must keep in every explanation to be a training point for certain."
+SEVERAL = 2
+"Places with the same |N|, at least, for that to be the margin."
+VISIBLE = 3
+"The same where values are all there is."
+DEAD = 1e-12
+"Of the largest unit: one that adds less is none."
+BIASED = 1e-9
+"Of the largest value at a breakpoint: a smaller output bias is none."
+LISTED = 40
+"Candidates that notes list one by one."
+DRAWN = 120
+"Places at which the function is drawn, besides its breakpoints."
+WHOLE = "The network as far as its breakpoints go"
+BESIDE = 0.25
+"Of the candidates' range, drawn to both sides of it, or less where the function grows to more than"
+TALL = 3.0
+"times its margin there."
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """The points at which a function meets its margin, and what is known of them."""
+
+    function: Piecewise
+    reading: Reading
+    margin_from: str
+    "How the margin was found, as a sentence."
+    doubts: tuple[str, ...]
+    "Why nothing is certified, where that is so."
+    certain: Array
+    "(p,): points on the margin without which the weights cannot be explained."
+    certified: Array
+    "(p,): those, and the members of windows that a theorem opens."
+    weight: Array
+    "(p,): multipliers of the best explanation, 0 where there is none."
+    more: Array
+    "(e,): further candidates without any certificate."
+    notes: tuple[str, ...] = ()
+    misfit: str = ""
+    "What the theorem does not allow for in a network of this kind."
+    shift: float = 0.0
+    "Added to every place: what the network subtracts from its input."
+
+    @property
+    def order(self) -> Array:
+        """Places of the points: certain ones first, then certified ones, then by their multiplier."""
+        return np.lexsort([self.reading.points, -self.weight, ~self.certified, ~self.certain])
+
+    @property
+    def x(self) -> Array:
+        """(p + e,): all candidates, the surest first."""
+        return np.concatenate([self.reading.points[self.order], self.more]) + self.shift
+
+    @property
+    def guarantee(self) -> int:
+        """Training points among the certified ones, at least."""
+        open_still = [one for one in self.all_windows if not self.certain[one.members].any()]
+        return int(self.certain.sum()) + piecewise.guaranteed(open_still)
+
+    @property
+    def windows(self) -> list[piecewise.Window]:
+        """Those whose theorem holds here."""
+        return [one for one in self.reading.windows if self.certified[one.members].all()]
+
+    @property
+    def all_windows(self) -> list[piecewise.Window]:
+        """Those, and what else the same proofs open."""
+        return [*self.windows, *(one for one in self.reading.further if self.certified[one.members].all())]
+
+    def loot(self) -> TrainingData | None:
+        x = self.x
+        return TrainingData(x[:, None], np.sign(self.function(x - self.shift)).astype(int)) if len(x) else None
+
+
+def of_weights(held: Weights, margin: float | None, slack: float) -> Found:
+    """Candidates of a network with one input and one output."""
+    function = piecewise.of_network(held.layers)
+    shift = 0.0 if held.mean is None else float(held.mean[0])
+    misfit = _misfit(held, function)
+    copy = "" if held.exact else f"the weights are a copy that agrees at {held.agreement:.1%} of check points"
+    if misfit:
+        found = of_values(function, margin, slack)
+        bare = np.zeros_like(found.certified)
+        doubts = (misfit, *([copy] if copy else []))
+        return replace(found, doubts=doubts, misfit=misfit, certified=bare, shift=shift)
+    w, b, v, balance = _units(held)
+    balanced = balance <= BALANCED and len(w) > 0
+    value, said, unsettled = _margin(function, (w, b, v) if balanced else None, margin, slack)
+    reading = piecewise.read(function, value, slack) if value > 0 else _nothing()
+    program = Stationarity.of(w, b, v, reading.points, reading.signs, reading.plateaus)
+    explained = program.explained() if balanced else None
+    wrong = [one for one in (copy, unsettled, _empty(reading)) if one]
+    if explained is None:
+        wrong.append(f"units are off balance by {balance:.1e} of the largest, which no KKT point is")
+    elif explained.residual > STATIONARY:
+        left = f"points on the margin leave {explained.residual:.1e} of the weights unexplained"
+        wrong.append(f"{left}, so this is no KKT point")
+    certain = np.zeros(len(reading.points), dtype=bool)
+    certified, notes = certain, []
+    if explained is not None:
+        notes.append(f"Points on the margin explain the weights but for {explained.residual:.1e}.")
+    if not wrong:
+        certain = program.needed(NEEDED)
+        certified, more = _certified(reading, certain, w, b, v)
+        notes += more
+    return Found(
+        function,
+        reading,
+        said,
+        tuple(wrong),
+        certain,
+        certified,
+        weight=np.zeros(len(reading.points)) if explained is None else explained.multipliers,
+        more=_peaks(function, reading) if wrong or explained is None else _inside(reading, explained),
+        notes=tuple(notes),
+        shift=shift,
+    )
+
+
+def of_values(function: Piecewise, margin: float | None, slack: float) -> Found:
+    """Candidates of a function of which nothing but its values is known."""
+    votes = margin_points.voted(function, function.knots)
+    if margin is not None:
+        value, said = float(margin), f"The margin {margin:g} was given."
+    elif votes and votes[0][1] >= VISIBLE:
+        value, said = votes[0][0], f"The margin {votes[0][0]:.6g} was found: |N| is that at {votes[0][1]} breakpoints."
+    else:
+        value, said = _fallback(function)
+    reading = piecewise.read(function, value, slack) if value > 0 else _nothing()
+    same = max((number for one, number in votes if abs(one - value) <= slack * value), default=0)
+    few = f"|N| is the margin at {same} breakpoints, and {VISIBLE} would show that it is one" if same < VISIBLE else ""
+    doubts = [one for one in (few, _empty(reading)) if one]
+    none = np.zeros(len(reading.points), dtype=bool)
+    certified = none.copy()
+    for window in (*reading.windows, *reading.further) if not doubts else ():
+        if window.theorem != "3.3":  # needs a local minimum and a unit that is always on, which values do not show
+            certified[window.members] = True
+    more = _peaks(function, reading) if doubts else np.empty(0)
+    return Found(function, reading, said, tuple(doubts), none, certified, np.zeros(len(none)), more)
+
+
+def finding(found: Found, power: str) -> Finding[TrainingData]:
+    """What to say of candidates before the truth is looked at."""
+    loot, sure, many = found.loot(), int(found.certified.sum()), len(found.x)
+    notes = (found.margin_from, *found.notes, *_listed(found))
+    figures = drawn(found)
+    if found.misfit:
+        offered = f"; {many} points on the margin are offered without a certificate" if loot is not None else ""
+        return Finding(
+            Verdict.NOT_APPLICABLE, f"{_capital(found.misfit)}{offered}.", loot=loot, figures=figures, notes=notes
+        )
+    if not sure:
+        why = f": {found.doubts[0]}" if found.doubts else ""
+        offered = f" Offered without one: {many}." if loot is not None else ""
+        summary = f"No candidate is certified{why}.{offered}"
+        return Finding(Verdict.NONE_FOUND, summary, loot=loot, power=power, figures=figures, notes=notes)
+    alone = int(found.certain.sum())
+    each = f", {alone} of them each" if alone else ""
+    summary = (
+        f"{sure} of {many} points on the margin are certified{each}: at least {found.guarantee} of the {sure} are training "
+        "points."
+    )
+    return Finding(Verdict.LEAK, summary, loot=loot, figures=figures, notes=notes)
+
+
+def drawn(found: Found, truth: Array | None = None) -> tuple[Figure, ...]:
+    """The function with its margins, and with breakpoints, candidates and, where they are known, the training points."""
+    function, shift, margin = found.function, found.shift, found.reading.margin
+    seen = found.x if truth is None else np.concatenate([found.x, truth])
+    seen = seen if len(seen) else function.knots + shift
+    if not len(seen):
+        return ()
+    low, high = (_beside(found, end, side * BESIDE * (float(np.ptp(seen)) or 1.0)) for end, side in _ends(seen))
+    knots = function.knots + shift
+    knots = knots[(knots >= low) & (knots <= high)]
+    ends = np.array([low, high])
+    exact = np.unique(np.concatenate([ends, knots]))
+    even = np.unique(np.concatenate([np.linspace(low, high, DRAWN), knots]))
+    groups = {
+        "network": even,
+        "breakpoints": knots,
+        "certified": found.reading.points[found.certified] + shift,
+        "not certified": np.concatenate([found.reading.points[~found.certified], found.more]) + shift,
+        **({} if truth is None else {"training points": truth}),
+    }
+    shown = {name: (x, function(x - shift)) for name, x in groups.items() if len(x)}
+    lines = {"network, and its breakpoints": (exact, function(exact - shift))}
+    for side, name in ((1, "margin, and the points on it"), (-1, "the same on the other side")):
+        x = np.unique(np.concatenate([ends, found.reading.points[found.reading.signs == side] + shift]))
+        lines[name] = x, np.full(len(x), side * margin)
+    return (
+        Scatter("Where the network meets its margin", "input", "output of the network", shown),
+        Curve("The network and its margin", "input", "output of the network", lines),
+    )
+
+
+def _ends(x: Array) -> tuple[tuple[float, int], tuple[float, int]]:
+    return (float(x.min()), -1), (float(x.max()), 1)
+
+
+def _beside(found: Found, end: float, by: float) -> float:
+    """A place beside the last candidate at which the function does not dwarf its margin."""
+    while abs(found.function(np.array(end + by - found.shift))) > TALL * found.reading.margin and abs(by) > 1e-3:
+        by /= 2
+    return end + by
+
+
+def whole(function: Piecewise) -> Curve:
+    """All that is known of a function, with a stretch beyond its breakpoints: enough to have it back."""
+    knots = function.knots
+    beyond = max(float(np.ptp(knots)), 1.0) if len(knots) else 1.0
+    ends = (knots[0] - beyond, knots[-1] + beyond) if len(knots) else (-1.0, 1.0)
+    x = np.concatenate([ends[:1], knots, ends[1:]])
+    return Curve(WHOLE, "input", "output of the network", {"network": (x, function(x))})
+
+
+def again(figure: Curve) -> Piecewise:
+    """The function that `whole` drew."""
+    x, values = figure.series["network"]
+    slopes = np.diff(values) / np.diff(x)
+    return Piecewise(x[1:-1], values[1:-1], slopes, float(values[0] - slopes[0] * x[0]))
+
+
+def _misfit(held: Weights, function: Piecewise) -> str:
+    """What about the network's form the theorem has no room for."""
+    if len(held.layers) > 2:
+        return f"the theorem is about one hidden layer, and the network has {len(held.layers) - 1}"
+    bias = float(np.abs(held.layers[-1][1]).max())
+    if bias > BIASED * np.abs(function.values).max(initial=0.0):
+        return f"the theorem is about networks without a bias of the output, and this one has {bias:.3g}"
+    return ""
+
+
+def _units(held: Weights) -> tuple[Array, Array, Array, float]:
+    """w, b and v of the units that add anything, and how far all are from balance; 1 where none does."""
+    (W, bias), (V, _) = held.layers
+    w, b, v = W[:, 0].astype(float), bias.astype(float), V[0].astype(float)
+    sizes = np.abs(v) * np.hypot(w, b)
+    kept = sizes > DEAD * sizes.max()
+    return w[kept], b[kept], v[kept], margin_points.balance(w, b, v) if kept.any() else 1.0
+
+
+def _margin(
+    function: Piecewise, units: tuple[Array, Array, Array] | None, given: float | None, slack: float
+) -> tuple[float, str, str]:
+    """The margin, how it was found, and what is doubtful about it."""
+    guess = margin_points.likely_margin(function, *units, slack, STATIONARY) if units else None
+    if given is not None:
+        other = guess is not None and guess.votes >= SEVERAL and abs(guess.value - given) > slack * given
+        doubt = f"{guess.votes} places speak for another margin, {guess.value:.6g}" if guess is not None and other else ""
+        return given, f"The margin {given:g} was given.", doubt
+    if guess is None or units is None:
+        value, said = _fallback(function)
+        return value, said, "the margin is not settled"
+    found = f"The margin {guess.value:.6g} was found"
+    if guess.votes >= SEVERAL:
+        return guess.value, f"{found}: |N| is that at {guess.votes} places, and its points explain the weights.", ""
+    if margin_points.is_alone(function, guess.value, *units, slack, STATIONARY):
+        return guess.value, f"{found}: its points explain the weights, and those of no other do.", ""
+    said = f"The margin {guess.value:.6g} was taken: its points explain the weights, but so do those of others."
+    return guess.value, said, "the margin is not settled"
+
+
+def _empty(reading: Reading) -> str:
+    return f"{reading.empty} windows hold no point on the margin, as they would at a KKT point" if reading.empty else ""
+
+
+def _fallback(function: Piecewise) -> tuple[float, str]:
+    """A margin where nothing settles it: the lowest peak, or else the largest value at a breakpoint."""
+    tops = np.abs(function(piecewise.peaks(function)))
+    tops = tops[tops > 0]
+    if len(tops):
+        value = float(tops.min())
+        return value, f"No margin stands out; {value:.6g}, the lowest peak of |N|, was taken."
+    value = float(np.abs(function.values).max(initial=0.0))
+    if value == 0:
+        return 0.0, "No margin stands out, and no breakpoint has a value above 0 that could be one."
+    return value, f"No margin stands out; {value:.6g}, the largest |N| at a breakpoint, was taken."
+
+
+def _nothing() -> Reading:
+    none = np.empty(0)
+    return Reading(0.0, none, none, np.empty((0, 2)), (), (), 0)
+
+
+def _certified(reading: Reading, certain: Array, w: Array, b: Array, v: Array) -> tuple[Array, list[str]]:
+    """Members of windows whose theorem holds, with the certain points; and what was checked."""
+    certified, notes = certain.copy(), []
+    third = [window for window in reading.windows if window.theorem == "3.3"]
+    holds = True
+    if third:
+        root = np.sqrt(reading.margin)
+        lowest = bool(certain.any()) and margin_minima.is_local_minimum(
+            w / root, b / root, v / root, reading.points[certain], reading.signs[certain]
+        )
+        always = bool((np.outer(reading.points, w) + b > 0).all(axis=0).any())
+        holds = lowest and always
+        notes.append(
+            f"Theorem 3.3 would open {len(third)} windows and {'does' if holds else 'does not'}: the weights are "
+            f"{'' if lowest else 'not shown to be '}a local minimum, and {'a' if always else 'no'} unit is on at all points."
+        )
+    for window in (*reading.windows, *reading.further):
+        if window.theorem != "3.3" or holds:
+            certified[window.members] = True
+    return certified, notes
+
+
+def _inside(reading: Reading, explained: margin_points.Explanation) -> Array:
+    """Where a single training point on a plateau would have to be, for every plateau that the weights cannot do without."""
+    found = []
+    for (low, high), (first, last) in zip(reading.plateaus, explained.inside, strict=True):
+        bounded = np.isfinite(low) and np.isfinite(high)
+        if first > 0 and last > 0 and bounded:
+            found.append((first * low + last * high) / (first + last))
+        elif np.isfinite(low) and first > 0:
+            found.append(low + last / first if np.isinf(high) else low)
+        elif np.isfinite(high) and last > 0:
+            found.append(high - first / last if np.isinf(low) else high)
+    return _new(np.array(found), reading.points)
+
+
+def _peaks(function: Piecewise, reading: Reading) -> Array:
+    """Peaks at or above the margin that are not on it."""
+    tops = piecewise.peaks(function)
+    return _new(tops[np.abs(function(tops)) > reading.margin], reading.points)
+
+
+def _new(x: Array, known: Array) -> Array:
+    """Places that are not among those known, up to rounding."""
+    spread = float(np.ptp(np.concatenate([x, known]))) if len(x) + len(known) else 0.0
+    return np.array([one for one in x if not (np.abs(known - one) <= piecewise.MERGE * spread).any()])
+
+
+def _listed(found: Found) -> list[str]:
+    """One sentence a kind of certificate, and what is not certified and why."""
+    reading, shift, notes = found.reading, found.shift, []
+    if found.certain.any():
+        each = _places(reading.points[found.certain] + shift)
+        notes.append(f"Certain each, as the weights cannot be explained without it: {each}.")
+    for theorem in ("3.1", "3.2", "3.3"):
+        windows = [one for one in found.windows if one.theorem == theorem]
+        if windows:
+            members = "; ".join(_places(reading.points[one.members] + shift) for one in windows[:LISTED])
+            notes.append(f"Theorem {theorem}: of each group at least one is a training point: {members}.")
+    ends = [one for one in found.all_windows if one.theorem == "A.1"]
+    if ends:
+        members = "; ".join(_places(reading.points[one.members] + shift) for one in ends)
+        notes.append(f"Lemma A.1 at an end: of each group at least one is a training point: {members}.")
+    if found.certified.any():
+        notes.append(
+            f"At least {found.guarantee} of the {int(found.certified.sum())} certified candidates are training points, as "
+            "groups may share some; the paper, which counts shared ones twice, guarantees a quarter. All of it rests on the "
+            "weights being a KKT point of the margin, which the checks support and cannot prove."
+        )
+    rest = len(found.x) - int(found.certified.sum())
+    if rest:
+        why = "; ".join(found.doubts) or "they lie on plateaus or outside every window"
+        notes.append(f"Without a certificate, {rest} of {len(found.x)}: {why}.")
+    return notes
+
+
+def _places(x: Array) -> str:
+    shown = ", ".join(f"{one:.6g}" for one in x[:LISTED])
+    return shown + (f" and {len(x) - LISTED} more" if len(x) > LISTED else "")
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]

@@ -1,0 +1,149 @@
+"""Candidates with one input beside the training points, with a check of every assumption of the theorems."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from divulge.attacks.univariate_candidates import Found, drawn
+from divulge.contract import Array, Finding, Score, TrainingData, Verdict, Weights
+from divulge.solvers import margin_minima
+from divulge.solvers.margin_points import Stationarity
+
+NEAR = 1e-3
+"Share of the training points' range: a candidate this near to one is that one."
+ON = 1e-3
+"A training point is on the margin where y N(x) exceeds the smallest by no more than this share."
+QUARTER = 0.25
+"Of the certified candidates, at least, that are training points by theorem 3.4."
+FAR = 2.0
+"Times the training points' range: breakpoints farther out would only make chance look worse."
+HEADLINE = "certified precision"
+EVENLY = "points drawn evenly over the range of candidates, breakpoints and training points"
+
+
+def scored(
+    finding: Finding[TrainingData], found: Found, known: TrainingData | None, network: Weights | None
+) -> Finding[TrainingData]:
+    """The finding with scores, figures and what the truth says of the assumptions; failed where it contradicts a claim."""
+    if known is None:
+        return finding
+    if known.X.shape[1] != 1:
+        note = f"Not scored: the candidates have one feature and the training data {known.X.shape[1]}."
+        return replace(finding, notes=(*finding.notes, note))
+    truth = np.sort(known.X[:, 0])
+    values = found.function(known.X[:, 0] - found.shift)
+    y = _sides(known.y, values)
+    scores, notes = _scores(found, truth, known.X[:, 0][_on_margin(y, values)])
+    if network is not None and _plain(network):
+        checked, more = _assumptions(network, known.X[:, 0] - found.shift, y, values)
+        scores, notes = scores | checked, [*notes, *more]
+    notes.append(f"A candidate counts as a training point within {NEAR:g} of their range.")
+    finding = replace(
+        finding,
+        scores=scores | dict(finding.scores),
+        figures=(*drawn(found, truth), *finding.figures[2:]),
+        notes=(*finding.notes, *notes),
+    )
+    head = scores.get(HEADLINE)
+    if finding.verdict is Verdict.LEAK and head is not None and (head.value < QUARTER or head.value <= head.null):
+        return replace(
+            finding,
+            verdict=Verdict.FAILED,
+            summary=f"The truth contradicts the certificates: {head.value:.0%} of the certified candidates are training "
+            f"points, and a quarter was guaranteed.",
+            notes=(*finding.notes, f"Before the truth was looked at, the attack said: {finding.summary}"),
+        )
+    return finding
+
+
+def _scores(found: Found, truth: Array, margin_points: Array) -> tuple[dict[str, Score], list[str]]:
+    reach = np.concatenate([truth, found.x, found.function.knots + found.shift])
+    reach = reach[np.abs(reach - np.median(truth)) <= FAR * (float(np.ptp(truth)) or np.inf)]
+    width = float(np.ptp(reach)) or 1.0
+    near = NEAR * (float(np.ptp(truth)) or width)
+    chance = _covered(truth, near, float(reach.min()), float(reach.max()))
+    right = _distance(found.reading.points + found.shift, truth) <= near
+    certified, certain = found.certified, found.certain
+    scores: dict[str, Score] = {}
+    if certified.any():
+        scores[HEADLINE] = Score(float(right[certified].mean()), chance, EVENLY)
+    if certain.any():
+        scores["precision of those certain each"] = Score(float(right[certain].mean()), chance, EVENLY)
+    if len(found.x):
+        scores["precision of all candidates"] = Score(float((_distance(found.x, truth) <= near).mean()), chance, EVENLY)
+    if len(margin_points):
+        for name, x in {
+            "margin points found": found.x,
+            "margin points certified": found.reading.points[certified] + found.shift,
+        }.items():
+            share = float((_distance(margin_points, x) <= near).mean()) if len(x) else 0.0
+            null = 1 - (1 - min(2 * near / width, 1.0)) ** len(x)
+            scores[name] = Score(share, null, f"{len(x)} {EVENLY}")
+    windows = found.all_windows
+    if windows:
+        held = [bool(right[one.members].any()) for one in windows]
+        null = float(np.mean([1 - (1 - chance) ** len(one.members) for one in windows]))
+        scores["windows with a training point"] = Score(float(np.mean(held)), null, f"as many {EVENLY}")
+    notes = [f"{len(margin_points)} of {len(truth)} training points are on the margin."]
+    return scores, notes
+
+
+def _assumptions(network: Weights, x: Array, y: Array, values: Array) -> tuple[dict[str, Score], list[str]]:
+    """The KKT residual at the training points, whether a local minimum is proven, and a unit that is on at all of them."""
+    (W, b), (V, _) = network.layers
+    alive = (np.abs(W[:, 0]) + np.abs(b) > 0) & (V[0] != 0)
+    w, b, v = W[alive, 0].astype(float), b[alive].astype(float), V[0, alive].astype(float)
+    margin = float((y * values).min())
+    if margin <= 0 or not len(w):
+        return {}, ["The network does not separate its training points, so no margin is defined and no theorem applies."]
+    on = _on_margin(y, values)
+    left = Stationarity.of(w, b, v, x[on], y[on]).explained().residual
+    roughly = Stationarity.of(w, b, v, x, y, at=NEAR).explained().residual
+    order = np.argsort(x)
+    root = np.sqrt(margin)
+    distinct = bool((np.diff(x[order]) > 0).all())
+    lowest = distinct and margin_minima.is_local_minimum(w / root, b / root, v / root, x[order], y[order])
+    always = int((np.outer(x, w) + b > 0).all(axis=0).sum())
+    notes = [
+        f"The true margin is {margin:.6g}.",
+        f"At the training points the weights are {'' if lowest else 'not '}proven to be a local minimum, and "
+        f"{always or 'no'} {'unit is' if always <= 1 else 'units are'} on at all of them; theorem 3.3 needs both.",
+    ]
+    scores = {
+        "KKT residual at the margin points": Score(left, 1.0, "no points at all", better="lower"),
+        "residual at all training points, roughly": Score(roughly, 1.0, "no points at all", better="lower"),
+    }
+    return scores, notes
+
+
+def _plain(network: Weights) -> bool:
+    return len(network.layers) == 2 and network.dimension == 1 and len(network.layers[-1][1]) == 1
+
+
+def _on_margin(y: Array, values: Array) -> Array:
+    signed = y * values
+    found: Array = (signed <= (1 + ON) * signed.min()) & (signed > 0)
+    return found
+
+
+def _sides(y: Array | None, values: Array) -> Array:
+    """Labels as −1 and 1; where there are none of two kinds, the sides on which the network puts the points."""
+    classes = np.unique(y) if y is not None and y.ndim == 1 else np.empty(0)
+    if y is not None and len(classes) == 2:
+        return np.where(y == classes[-1], 1.0, -1.0)
+    return np.where(values >= 0, 1.0, -1.0)
+
+
+def _distance(x: Array, others: Array) -> Array:
+    return np.asarray(np.abs(x[:, None] - others).min(axis=1)) if len(others) else np.full(len(x), np.inf)
+
+
+def _covered(truth: Array, near: float, low: float, high: float) -> float:
+    """Share of a range that lies within a distance of any training point."""
+    if high <= low:
+        return 1.0
+    starts, ends = np.maximum(truth - near, low), np.minimum(truth + near, high)
+    reached = np.maximum.accumulate(np.append(low, ends[:-1]))
+    return float(np.maximum(ends - np.maximum(starts, reached), 0).sum() / (high - low))

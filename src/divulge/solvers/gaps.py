@@ -1,0 +1,105 @@
+"""By how much a classifier decides, from whatever it answers, and where many points are decided by the same."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from scipy.stats import poisson
+
+from divulge.solvers.affine import adds_to_one
+
+Array = npt.NDArray[Any]
+Kind = Literal["output", "outputs", "probability", "probabilities"]
+
+WIDTHS = (0.0005, 0.005, 0.02, 0.1)
+"Of a pile, as shares of its height."
+AROUND = 4
+"Times its width: the stretch to either side that says how many points would be there anyway."
+TIMES = 3
+"So many times more are in a pile than around it; even where a smooth crowd is densest there are not twice as many."
+
+
+@dataclass(frozen=True, eq=False)
+class Gaps:
+    """|f| of one output, or of several how far the largest is above the next."""
+
+    values: Array
+    "(n,), never negative."
+    kind: Kind
+    "What was answered."
+    saturated: int
+    "Probabilities of exactly 0 or 1: they say only that the gap is larger than any number could tell."
+
+
+def gaps(answers: Array, kind: Literal["auto", "values", "probabilities"] = "auto") -> Gaps | None:
+    """From answers (n, outputs); None where they are names of classes, whatever is answered."""
+    A = np.asarray(answers, dtype=float).reshape(len(answers), -1)
+    if (np.round(A) == A).all() and (A.shape[1] == 1 or (np.isin(A, (0, 1)).all() and (A.sum(axis=1) == 1).all())):
+        return None
+    alone = A.shape[1] == 1
+    chances = bool(((A >= 0) & (A <= 1)).all()) if alone else adds_to_one(A)
+    if kind == "values" or (kind == "auto" and not chances):
+        return Gaps(_apart(A), "output" if alone else "outputs", 0)
+    whole = np.column_stack([1 - A, A]) if alone else A
+    with np.errstate(divide="ignore"):
+        logs = np.log(np.clip(whole, 0, 1))
+    ends = ~np.isfinite(logs)
+    logs[ends] = logs[~ends].min(initial=-37.0)
+    return Gaps(_apart(logs), "probability" if alone else "probabilities", int(ends.any(axis=1).sum()))
+
+
+def _apart(A: Array) -> Array:
+    if A.shape[1] == 1:
+        return np.abs(A[:, 0])
+    best = np.sort(A, axis=1)[:, -2:]
+    found: Array = best[:, 1] - best[:, 0]
+    return found
+
+
+@dataclass(frozen=True)
+class Pile:
+    """A value that more points have than the values around it explain."""
+
+    at: float
+    width: float
+    "As a share of it: from the least of the pile to its largest."
+    count: int
+    expected: float
+    chance: float
+    "Of so many anywhere, if there were no pile."
+
+
+def pile(values: Array) -> Pile | None:
+    """The most unlikely one among positive values (n,), each counted once: rounding makes equal ones, training does not.
+
+    None where there are too few values.
+    """
+    heights = np.log(np.unique(values[values > 0]))
+    if len(heights) < 3:
+        return None
+    found = [_widest(heights, width) for width in WIDTHS]
+    return min(found, key=lambda one: one.chance)
+
+
+def _widest(heights: Array, width: float) -> Pile:
+    low, tall = np.arange(len(heights)), np.log1p(width)
+    far = AROUND * tall
+    inside = np.searchsorted(heights, heights + tall, side="right") - low
+    around = np.searchsorted(heights, heights + tall + far, side="right")
+    around -= np.searchsorted(heights, heights - far, side="left") + inside
+    expected = (around + 1) * tall / (2 * far)
+    # One of them is where the window was put, and there are as many windows as values, of each width.
+    chance = np.minimum(1.0, poisson.sf(inside - 2, expected) * len(heights) * len(WIDTHS))
+    chance[inside < TIMES * expected] = 1.0
+    best = int(np.lexsort((-inside, chance))[0])
+    those = np.exp(heights[best : best + inside[best]])
+    return Pile(
+        float(np.median(those)),
+        float(those[-1] / those[0] - 1),
+        int(inside[best]),
+        float(expected[best]),
+        float(chance[best]),
+    )

@@ -1,0 +1,155 @@
+"""Membership from answers alone: the three rules, what they say without truth, and the theorem's certificate."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+from scipy.special import expit, softmax
+
+from divulge import Candidates, Predictions, TrainingData, datasets, victims
+from divulge.attacks import MarginMembership
+from divulge.defences import defended
+from divulge.errors import BadInput
+
+RNG = np.random.default_rng
+
+
+@cache
+def sphere(dimension=1000, target=1e-30, outputs=1, **settings):
+    """A two-layer network trained on 20 points of a sphere, the points first among the candidates; and its margin."""
+    data = datasets.load("sphere", samples=20, dimension=dimension, test=400, seed=1)
+    y = data.y if outputs == 1 else np.arange(20) % outputs
+    made = victims.make(
+        "margin", data.X, y, RNG(0), test=None, shape=None, hidden=[200], centred=False, target=target, **settings
+    )
+    network = made.held["network"]
+    asked = Candidates(np.concatenate([data.X, data.X_test]))
+    truth = {"training_data": TrainingData(data.X, y), "weights": network}
+    return Predictions.of(network), asked, truth, float(np.abs(network.predict(data.X)).min())
+
+
+@pytest.mark.parametrize("rule", ["margin", "one_of", "at_least", "nothing known"])
+def test_every_rule_finds_every_training_point_and_nobody_else(rule):
+    model, asked, truth, margin = sphere()
+    options = {
+        "margin": {"margin": margin},
+        "one_of": {"one_of": (30, 31, 4, 35)},
+        "at_least": {"at_least": 0.8 * margin},
+        "nothing known": {},
+    }[rule]
+    finding = MarginMembership(**options)(model, asked, truth=truth)
+    assert finding.verdict == "leak"
+    np.testing.assert_array_equal(finding.loot.decisions, np.arange(420) < 20)
+    assert finding.scores["accuracy"].value == 1
+    assert finding.scores["candidates called members"].null == 0
+
+
+@pytest.mark.parametrize("dimension", [10, 20])
+def test_training_points_are_on_the_margin_where_others_are_above_it_too(dimension):
+    model, asked, truth, margin = sphere(dimension, target=1e-80)
+    above, on = (MarginMembership(margin=margin, rule=rule)(model, asked, truth=truth) for rule in ("above", "on"))
+    assert on.scores["accuracy"].value >= above.scores["accuracy"].value
+    assert on.scores["AUC"].value > above.scores["AUC"].value
+
+
+def test_answers_of_every_kind_give_the_same_scores():
+    model, asked, _, margin = sphere(100, target=1e-6)
+    values = MarginMembership(margin=margin)(model, asked)
+    chances = Predictions(lambda X: expit(model.value(X)), model.dimension)
+    two = Predictions(lambda X: softmax(np.column_stack([0 * model.value(X), model.value(X)]), 1), model.dimension)
+    for api in (chances, two):
+        finding = MarginMembership(margin=margin)(api, asked)
+        np.testing.assert_allclose(finding.loot.scores, values.loot.scores, atol=1e-6)
+
+
+def test_several_classes_are_decided_by_the_two_largest():
+    model, asked, truth, _ = sphere(1000, outputs=3)
+    finding = MarginMembership()(model, asked, truth=truth)
+    assert finding.verdict == "leak"
+    assert finding.scores["TPR at 1 % FPR"].value == 1
+    assert any("3 outputs" in note and "without its certificate" in note for note in finding.notes)
+
+
+def test_names_of_classes_are_not_applicable_and_coarse_answers_claim_nothing():
+    model, asked, truth, _ = sphere()
+    assert MarginMembership()(defended(model, "label-only"), asked).verdict == "not applicable"
+    chances = Predictions(lambda X: expit(model.value(X)), model.dimension, "chances")
+    rounded = defended(chances, "rounding", decimals=2)
+    finding = MarginMembership()(rounded, asked, truth=truth)
+    assert finding.verdict == "none found"
+
+
+def test_an_early_end_of_training_hides_the_margin():
+    model, asked, truth, _ = sphere(100, target=0.3)
+    assert MarginMembership()(model, asked, truth=truth).verdict == "none found"
+
+
+def test_nobody_is_called_a_member_where_none_is_asked_about():
+    model, asked, _, margin = sphere()
+    strangers = Candidates(asked.X[20:])
+    for options in ({}, {"margin": margin}):
+        finding = MarginMembership(**options)(model, strangers)
+        assert finding.verdict == "none found"
+        assert finding.power
+
+
+def test_without_made_up_points_nothing_is_claimed_and_fewer_are_asked():
+    model, asked, _, margin = sphere()
+    finding = MarginMembership(margin=margin, controls=0)(model, asked)
+    assert finding.verdict == "none found"
+    assert finding.cost.queries == 420
+    assert MarginMembership(margin=margin)(model, asked).cost.queries == 620
+
+
+def test_the_theorem_is_vacuous_on_a_sphere_and_says_by_which_numbers():
+    model, asked, truth, margin = sphere()
+    finding = MarginMembership(margin=margin)(model, asked, truth=truth)
+    assert any(note.startswith("Theorem 4.2 is vacuous here (20 training points") for note in finding.notes)
+    assert "most that a fresh point can reach, in margins" not in finding.scores
+
+
+def test_orthogonal_points_are_certified_and_the_certificate_holds():
+    rng = RNG(0)
+    axes = np.linalg.qr(rng.normal(size=(400, 406)).T)[0].T
+    X, others = 10 * axes[:6], 10 * axes[6:206]
+    made = victims.make("margin", X, [-1, 1] * 3, rng, test=None, shape=None, hidden=[100], centred=False, target=1e-60)
+    network = made.held["network"]
+    asked = Candidates(np.concatenate([X, others]))
+    truth = {"training_data": TrainingData(X, np.array([-1, 1] * 3)), "weights": network}
+    finding = MarginMembership()(Predictions.of(network), asked, truth=truth)
+    ceiling = finding.scores["most that a fresh point can reach, in margins"]
+    assert ceiling.value == pytest.approx(6 / (101 - 12))
+    margin = np.abs(network.predict(X)).min()
+    assert np.abs(network.predict(others)).max() <= ceiling.value * margin
+    assert finding.scores["non-members certified below the margin"].value == 1
+    assert any("Theorem 4.2 certifies the test" in note for note in finding.notes)
+
+
+def test_a_training_point_on_the_wrong_side_voids_the_theorem():
+    model, asked, truth, margin = sphere()
+    wrong = truth["training_data"].y.copy()
+    wrong[0] *= -1
+    mistaken = {**truth, "training_data": TrainingData(truth["training_data"].X, wrong)}
+    finding = MarginMembership(margin=margin)(model, asked, truth=mistaken)
+    assert any("on the wrong side" in note for note in finding.notes)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"margin": 0.0}, "greater than 0"),
+        ({"margin": -1.0}, "greater than 0"),
+        ({"margin": 1.0, "at_least": 1.0}, "expected one of margin, one_of and at_least"),
+        ({"one_of": (420,)}, "expected rows from 0 to 419 for one_of"),
+        ({"one_of": ()}, "expected rows from 0 to 419 for one_of"),
+    ],
+)
+def test_mistakes_are_named(options, sentence):
+    model, asked, *_ = sphere()
+    with pytest.raises(BadInput, match=sentence):
+        MarginMembership(**options)(model, asked)
+
+
+def test_candidates_of_another_width_are_refused():
+    with pytest.raises(BadInput, match="the 1000 inputs of the model, got 3 features"):
+        MarginMembership()(sphere()[0], Candidates(np.ones((12, 3))))

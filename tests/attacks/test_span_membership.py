@@ -1,0 +1,102 @@
+"""Membership from the weights: who is found, who is not, and what is said of it."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+from divulge import Candidates, TrainingData, Weights, datasets, victims
+from divulge.attacks import SpanMembership
+from divulge.contract import Context
+from divulge.errors import BadInput
+
+RNG = np.random.default_rng
+
+
+@cache
+def digits(samples=60, **settings):
+    """A network 784-200-1 for odd and even digits, whose mean digit nobody knows; members, strangers."""
+    drawn = datasets.load("mnist-odd-even", samples=samples, seed=0)
+    made = victims.make(
+        "margin", drawn.X, drawn.y, RNG(0), shape=drawn.shape, hidden=[200], **{"mean_known": False, **settings}
+    )
+    return made.held["network"], drawn.X, drawn.X_test
+
+
+def attacked(members=60, strangers=1500, truth=True, **options):
+    network, X, others = digits()
+    asked = Candidates(np.concatenate([X[:members], others[:strangers]]), shape=(28, 28))
+    return SpanMembership(**options)(network, asked, truth={"training_data": TrainingData(X)} if truth else None)
+
+
+def test_members_are_found_among_strangers():
+    finding = attacked()
+    assert finding.verdict == "leak"
+    assert finding.scores["TPR at 1 % FPR"].value > 0.9
+    assert finding.loot.decisions[:60].mean() > 0.6
+    assert finding.loot.decisions[60:].mean() < 0.005
+
+
+def test_nobody_is_called_a_member_where_none_is_asked_about():
+    finding = attacked(members=0)
+    assert finding.verdict == "none found"
+    assert "of members stand out" in finding.power
+    assert not finding.provenance.claimed
+
+
+@pytest.mark.parametrize(("members", "strangers"), [(20, 20), (0, 30)])
+def test_few_candidates_are_enough(members, strangers):
+    finding = attacked(members, strangers)
+    assert finding.verdict == ("leak" if members else "none found")
+    assert any("There are so few candidates" in note for note in finding.notes)
+    if members:
+        assert finding.scores["AUC"].value > 0.9
+
+
+def test_both_tell_more_than_kinks_whose_place_the_unknown_mean_hides():
+    kinks, both = attacked(score_by="kinks"), attacked()
+    assert kinks.scores["TPR at 1 % FPR"].value < 0.3 < both.scores["TPR at 1 % FPR"].value
+
+
+def test_kinks_tell_where_the_mean_is_known():
+    network, X, others = digits(mean_known=True)
+    asked = Candidates(np.concatenate([X, others[:1500]]))
+    finding = SpanMembership(score_by="kinks")(network, asked, truth={"training_data": TrainingData(X)})
+    assert finding.scores["TPR at 1 % FPR"].value > 0.2
+
+
+def test_a_network_that_never_saw_the_candidates_leaks_nothing():
+    network, *_ = digits()
+    other = datasets.load("mnist-odd-even", samples=60, seed=7)
+    truth = {"training_data": TrainingData(other.X)}
+    finding = SpanMembership()(network, Candidates(np.concatenate([other.X, other.X_test[:1000]])), truth=truth)
+    assert finding.verdict == "none found"
+    assert finding.scores["TPR at 1 % FPR"].value < 0.1
+
+
+def test_several_outputs_and_points_that_are_no_pictures():
+    rng = RNG(0)
+    X, others = rng.normal(size=(30, 80)), rng.normal(size=(400, 80))
+    made = victims.make("margin", X, np.arange(30) % 3, rng, test=None, shape=None, hidden=[100], centred=False)
+    asked = Candidates(np.concatenate([X, others]))
+    finding = SpanMembership()(made.held["network"], asked, truth={"training_data": TrainingData(X)})
+    assert finding.verdict == "leak"
+    assert finding.scores["AUC"].value > 0.95
+
+
+def test_what_does_not_fit_is_named():
+    network, X, _ = digits()
+    with pytest.raises(BadInput, match="the 784 inputs of the network, got 5 features"):
+        SpanMembership()(network, Candidates(np.ones((20, 5))))
+    linear = Weights(((RNG(0).normal(size=(1, 784)), np.zeros(1)),))
+    assert SpanMembership()(linear, Candidates(X)).verdict == "not applicable"
+    idle = Weights(((RNG(0).normal(size=(50, 784)), np.zeros(50)), (np.ones((1, 50)), np.zeros(1))))
+    finding = SpanMembership()(idle, Candidates(X))
+    assert finding.verdict in ("not applicable", "none found")
+
+
+def test_the_same_seed_tells_the_same():
+    network, X, others = digits()
+    asked = Candidates(np.concatenate([X, others[:400]]))
+    one, two = (SpanMembership()(network, asked, context=Context(3)) for _ in range(2))
+    np.testing.assert_array_equal(one.loot.scores, two.loot.scores)
