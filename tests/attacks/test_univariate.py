@@ -7,7 +7,7 @@ import pytest
 
 from divulge import Predictions, TrainingData, Weights, victims
 from divulge.attacks import UnivariateFromValues, UnivariateReconstruction
-from divulge.contract import Curve, Scatter
+from divulge.contract import Scatter
 from divulge.errors import BadInput
 
 
@@ -161,17 +161,16 @@ def test_a_network_that_is_zero_has_nothing_to_find():
     assert finding.loot is None
 
 
-def test_figures_show_the_function_its_margin_and_the_truth():
+def test_the_figure_shows_the_function_its_margin_and_the_truth():
     network, truth = made(10, 6)
-    scatter, curve = UnivariateReconstruction()(network, truth=truth).figures
-    assert isinstance(scatter, Scatter)
-    assert isinstance(curve, Curve)
-    assert set(scatter.groups) == {"network", "breakpoints", "certified", "training points"}
-    line, above, below = curve.series.values()
-    assert line[1] == pytest.approx(network.predict(line[0][:, None])[:, 0], abs=1e-9)
-    assert above[1] == pytest.approx(1.0)
-    assert below[1] == pytest.approx(-1.0)
-    assert len(above[0]) + len(below[0]) == 6 + 4  # the points, and where lines begin and end
+    (figure,) = UnivariateReconstruction()(network, truth=truth).figures
+    assert isinstance(figure, Scatter)
+    assert set(figure.groups) == {"breakpoints", "certified", "training points"}
+    for x, y in (*figure.groups.values(), figure.lines["network"]):
+        assert y == pytest.approx(network.predict(x[:, None])[:, 0], abs=1e-9)
+    assert len(figure.groups["training points"][0]) == 6
+    assert figure.lines["margin"][1] == pytest.approx(1.0)
+    assert figure.lines["margin, other side"][1] == pytest.approx(-1.0)
 
 
 @pytest.mark.parametrize("given", [True, False])

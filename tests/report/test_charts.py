@@ -107,6 +107,15 @@ def test_points_of_a_scatter_plot_keep_their_group_and_those_that_cannot_be_show
     assert drawn.note.startswith("2 points not drawn")
 
 
+def test_points_lie_on_their_lines():
+    lines = {"f": (np.array([0.0, 10]), np.array([-3.0, 8])), "g": (np.array([0.0, 1]), np.zeros(2))}
+    drawn = charts.scatter(Scatter("", "x", "y", {"a": (np.ones(1), np.ones(1))}, lines=lines))
+    assert drawn.data["lines"] == {"x": [0, 10, 0, 1], "y": [-3, 8, 0, 0], "line": ["f", "f", "g", "g"]}
+    ground, dots = drawn.spec["layer"]
+    assert ground["encoding"]["y"]["scale"] == dots["encoding"]["y"]["scale"]
+    assert ground["encoding"]["y"]["scale"]["domain"] == [-3, 8]
+
+
 def test_a_crowded_scatter_plot_is_thinned_and_says_so():
     x = np.arange(10_000.0)
     drawn = charts.scatter(Scatter("", "x", "y", {"a": (x, x % 7), "b": (x[:5], x[:5])}))

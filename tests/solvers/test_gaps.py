@@ -31,6 +31,10 @@ def test_names_of_classes_are_no_gaps(answers):
     assert gaps(np.array(answers)) is None
 
 
+def test_outputs_of_few_digits_are_no_names_of_classes():
+    assert gaps(np.array([-12.0, 3.0, 7.0])).values.tolist() == [12, 3, 7]
+
+
 def test_a_probability_of_one_is_larger_than_all_others_and_counted():
     found = gaps(np.array([0.5, 0.9, 1.0, 0.0]))
     assert found.saturated == 2

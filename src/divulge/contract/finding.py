@@ -119,7 +119,7 @@ class HeatMap:
 
 @dataclass(frozen=True, eq=False)
 class Scatter:
-    """Points in named groups over two axes; `marks` are vertical lines with a name."""
+    """Points in named groups over two axes, on named lines where there are any; `marks` are vertical lines with a name."""
 
     title: str
     x: str
@@ -128,10 +128,14 @@ class Scatter:
     log_x: bool = False
     log_y: bool = False
     marks: Mapping[str, float] = field(default_factory=dict)
+    lines: Mapping[str, tuple[Array, Array]] = field(default_factory=dict)
+    "What the points lie on."
 
     def __post_init__(self) -> None:
         for name, (x, y) in self.groups.items():
             _fits(f"group {name!r} of the scatter plot {self.title!r}", np.shape(y), np.shape(x))
+        for name, (x, y) in self.lines.items():
+            _fits(f"line {name!r} of the scatter plot {self.title!r}", np.shape(y), np.shape(x))
 
 
 Figure = Curve | ImagePairs | Histogram | HeatMap | Scatter

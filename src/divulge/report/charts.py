@@ -24,6 +24,9 @@ DOTTED = 30
 PALE = 0.18
 "How much of a band's colour is seen: the lines on it must stand out."
 
+RINGED = 70
+"By how much larger an open point is than that of the next group, which may lie in it."
+
 SCATTERED = 1500
 "Points drawn of one group: more lie on each other."
 
@@ -92,18 +95,32 @@ def scatter(figure: Scatter) -> Chart:
         dots["x"] += thinning.rounded(x[kept])
         dots["y"] += thinning.rounded(y[kept])
         dots["group"] += [name] * len(kept)
-    names, marks = list(figure.groups), _marks(figure)
+    names, marks, lines = list(figure.groups), _marks(figure), _lines(figure)
+    x_axis = alt.X("x:Q", **axis(figure.x, [*dots["x"], *lines["x"], *marks.values()], figure.log_x))
+    y_axis = alt.Y("y:Q", **axis(figure.y, [*dots["y"], *lines["y"]], figure.log_y))
     chosen = alt.selection_point(name="chosen", fields=["group"], bind="legend")
-    drawn = alt.Chart(alt.NamedData("dots")).mark_point(filled=True, size=40, aria=False)
+    drawn = alt.Chart(alt.NamedData("dots"))
+    if figure.lines:  # where points of several groups are the same, each has to be seen
+        sizes = [RINGED * (len(names) - number) for number in range(len(names))]
+        size = alt.Size("group:N", scale=alt.Scale(domain=names, range=sizes), legend=None)
+        drawn = drawn.mark_point(filled=False, strokeWidth=2, aria=False).encode(size=size)
+    else:
+        drawn = drawn.mark_point(filled=True, size=40, aria=False)
     encoded = drawn.encode(
-        x=alt.X("x:Q", **axis(figure.x, [*dots["x"], *marks.values()], figure.log_x)),
-        y=alt.Y("y:Q", **axis(figure.y, dots["y"], figure.log_y)),
+        x=x_axis,
+        y=y_axis,
         color=colour(names, "group", None),
         shape=shape(names, "group"),
         opacity=alt.when(chosen).then(alt.value(0.7)).otherwise(alt.value(0.08)),
         tooltip=[alt.Tooltip("group:N", title="group"), tip("x", figure.x), tip("y", figure.y)],
     )
     layers, data = [encoded.add_params(chosen)], {"dots": dots}
+    if lines["x"]:
+        ground = alt.Chart(alt.NamedData("lines")).mark_line(
+            stroke="var(--soft)", strokeWidth=1.5, tooltip=False, aria=False
+        )
+        layers.insert(0, ground.encode(x=x_axis, y=y_axis, strokeDash=dash(list(figure.lines), "line")))
+        data["lines"] = lines
     _add_marks(layers, data, marks, dots["x"], figure.log_x)
     left = f"{wording.count(crowded, 'more point')} would lie on those drawn." if crowded else ""
     note = f"{_missing(missing)} {left}".strip()
@@ -170,6 +187,18 @@ def heat_map(figure: HeatMap) -> Chart:
 
 
 DRAWN: Mapping[type, Callable[[Any], Chart]] = {Curve: curve, Histogram: histogram, HeatMap: heat_map, Scatter: scatter}
+
+
+def _lines(figure: Scatter) -> dict[str, list[Any]]:
+    """What points lie on, as columns."""
+    columns: dict[str, list[Any]] = {"x": [], "y": [], "line": []}
+    for name, (x, y) in figure.lines.items():
+        x, y = _drawable(figure, x, y)
+        kept = thinning.thin(np.log(x) if figure.log_x else x, y)
+        columns["x"] += thinning.rounded(x[kept])
+        columns["y"] += thinning.rounded(y[kept])
+        columns["line"] += [name] * len(kept)
+    return columns
 
 
 def _areas(figure: Curve, heights: list[float]) -> dict[str, list[Any]]:

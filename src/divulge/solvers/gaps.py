@@ -37,7 +37,7 @@ class Gaps:
 def gaps(answers: Array, kind: Literal["auto", "values", "probabilities"] = "auto") -> Gaps | None:
     """From answers (n, outputs); None where they are names of classes, whatever is answered."""
     A = np.asarray(answers, dtype=float).reshape(len(answers), -1)
-    if (np.round(A) == A).all() and (A.shape[1] == 1 or (np.isin(A, (0, 1)).all() and (A.sum(axis=1) == 1).all())):
+    if _named(A):
         return None
     alone = A.shape[1] == 1
     chances = bool(((A >= 0) & (A <= 1)).all()) if alone else adds_to_one(A)
@@ -49,6 +49,13 @@ def gaps(answers: Array, kind: Literal["auto", "values", "probabilities"] = "aut
     ends = ~np.isfinite(logs)
     logs[ends] = logs[~ends].min(initial=-37.0)
     return Gaps(_apart(logs), "probability" if alone else "probabilities", int(ends.any(axis=1).sum()))
+
+
+def _named(A: Array) -> bool:
+    """Whether answers are classes: numbers from 0, or −1 and 1, or a 1 among zeros."""
+    if A.shape[1] > 1:
+        return bool(np.isin(A, (0, 1)).all() and (A.sum(axis=1) == 1).all())
+    return bool((np.round(A) == A).all() and ((A >= 0).all() or np.isin(A, (-1, 1)).all()))
 
 
 def _apart(A: Array) -> Array:

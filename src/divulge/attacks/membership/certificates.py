@@ -11,7 +11,7 @@ from divulge.contract import Array, Candidates, Finding, Membership, Score, Trai
 from divulge.solvers import kkt, margin_descent, near_orthogonal
 from divulge.solvers.near_orthogonal import Certificate
 
-PAPER = "Smorodinsky, Vardi and Safran 2024, Provable Privacy Attacks on Trained Shallow Neural Networks, arXiv:2410.07632"
+PAPER = "Smorodinsky et al. 2024, Provable Privacy Attacks on Trained Shallow Neural Networks, arXiv:2410.07632"
 CEILING = "most that a fresh point can reach, in margins"
 BELOW = "non-members certified below the margin"
 NEAR = 0.05

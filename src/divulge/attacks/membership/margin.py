@@ -1,6 +1,6 @@
 """Who was in the training set, from answers alone: training points are decided by as much as the margin, others by less.
 
-Smorodinsky, Vardi and Safran 2024, Provable Privacy Attacks on Trained Shallow Neural Networks, section 4.
+Smorodinsky et al. 2024, Provable Privacy Attacks on Trained Shallow Neural Networks, section 4.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class MarginMembership(Attack[tuple[Predictions, Candidates], Membership]):
     paper: ClassVar[str] = certificates.PAPER
     taxonomy: ClassVar[tuple[TaxonomyId, ...]] = TAXONOMY
     remedy: ClassVar[tuple[str, ...]] = (
-        "Answer with the class alone, or with probabilities of few digits: the rule reads how far a point is decided.",
-        "Stop training early, add weight decay or train with differential privacy; then audit again.",
+        "Answer with the class alone, or with probabilities of two or three digits: the rule reads how far a point is decided.",
+        "Train with differential privacy; stopping early and weight decay did not help where this was tried.",
     )
 
     margin: Positive | None = None

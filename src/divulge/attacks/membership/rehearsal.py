@@ -1,4 +1,4 @@
-"""A rehearsal of the margin as membership test (Provable Privacy Attacks on Trained Shallow Neural Networks, section 5)."""
+"""A rehearsal of the margin as a test of membership (Smorodinsky et al. 2024, section 5)."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from pydantic import Field, PositiveFloat, PositiveInt
 from scipy import stats
 from threadpoolctl import threadpool_limits
 
+from divulge.attacks.membership.certificates import PAPER
+from divulge.attacks.membership.scoring import TAXONOMY
 from divulge.contract import (
     Array,
     Attack,
@@ -46,15 +48,11 @@ class MarginRehearsal(Attack[TrainingData, Membership]):
 
     name: ClassVar[str] = "margin-rehearsal"
     on_request: ClassVar[bool] = True
-    paper: ClassVar[str] = "Provable Privacy Attacks on Trained Shallow Neural Networks, section 5"
-    taxonomy: ClassVar[tuple[TaxonomyId, ...]] = (
-        TaxonomyId("NIST AI 100-2", "E2025", "NISTAML.033"),
-        TaxonomyId("MITRE ATLAS", "5", "AML.T0024.000"),
-        TaxonomyId("OWASP ML Top 10", "2023", "ML04"),
-    )
+    paper: ClassVar[str] = PAPER
+    taxonomy: ClassVar[tuple[TaxonomyId, ...]] = TAXONOMY
     remedy: ClassVar[tuple[str, ...]] = (
         "Answer with the class alone: the test reads how large the output is.",
-        "Stop training early, or train with weight decay or noise, so that outputs at training points stay apart.",
+        "Train with differential privacy; stopping early and weight decay did not help where this was tried.",
         "Train on more points than the data has dimensions: the fewer points, the more of them lie on the margin alone.",
     )
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from divulge.attacks.univariate_candidates import Found, drawn
+from divulge.attacks.univariate.candidates import Found, drawn
 from divulge.contract import Array, Finding, Score, TrainingData, Verdict, Weights
 from divulge.solvers import margin_minima
 from divulge.solvers.margin_points import Stationarity
@@ -43,7 +43,7 @@ def scored(
     finding = replace(
         finding,
         scores=scores | dict(finding.scores),
-        figures=(*drawn(found, truth), *finding.figures[2:]),
+        figures=(*drawn(found, truth), *finding.figures[1:]),
         notes=(*finding.notes, *notes),
     )
     head = scores.get(HEADLINE)

@@ -27,8 +27,6 @@ BIASED = 1e-9
 "Of the largest value at a breakpoint: a smaller output bias is none."
 LISTED = 40
 "Candidates that notes list one by one."
-DRAWN = 120
-"Places at which the function is drawn, besides its breakpoints."
 WHOLE = "The network as far as its breakpoints go"
 BESIDE = 0.25
 "Of the candidates' range, drawn to both sides of it, or less where the function grows to more than"
@@ -194,22 +192,24 @@ def drawn(found: Found, truth: Array | None = None) -> tuple[Figure, ...]:
     knots = knots[(knots >= low) & (knots <= high)]
     ends = np.array([low, high])
     exact = np.unique(np.concatenate([ends, knots]))
-    even = np.unique(np.concatenate([np.linspace(low, high, DRAWN), knots]))
     groups = {
-        "network": even,
         "breakpoints": knots,
+        **({} if truth is None else {"training points": truth}),
         "certified": found.reading.points[found.certified] + shift,
         "not certified": np.concatenate([found.reading.points[~found.certified], found.more]) + shift,
-        **({} if truth is None else {"training points": truth}),
     }
-    shown = {name: (x, function(x - shift)) for name, x in groups.items() if len(x)}
-    lines = {"network, and its breakpoints": (exact, function(exact - shift))}
-    for side, name in ((1, "margin, and the points on it"), (-1, "the same on the other side")):
-        x = np.unique(np.concatenate([ends, found.reading.points[found.reading.signs == side] + shift]))
-        lines[name] = x, np.full(len(x), side * margin)
     return (
-        Scatter("Where the network meets its margin", "input", "output of the network", shown),
-        Curve("The network and its margin", "input", "output of the network", lines),
+        Scatter(
+            "Where the network meets its margin",
+            "input",
+            "output of the network",
+            {name: (x, function(x - shift)) for name, x in groups.items() if len(x)},
+            lines={
+                "network": (exact, function(exact - shift)),
+                "margin": (ends, np.full(2, margin)),
+                "margin, other side": (ends, np.full(2, -margin)),
+            },
+        ),
     )
 
 

@@ -1,4 +1,4 @@
-"""Training points of a network with one input, from where it meets its margin (Provable Privacy Attacks, section 3)."""
+"""Training points of a network with one input, from where it meets its margin (Smorodinsky et al. 2024, section 3)."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Annotated, ClassVar
 import numpy as np
 from pydantic import Field, PositiveInt
 
-from divulge.attacks import univariate_candidates as candidates
-from divulge.attacks.univariate_candidates import Found
-from divulge.attacks.univariate_scoring import scored
+from divulge.attacks.univariate import candidates
+from divulge.attacks.univariate.candidates import Found
+from divulge.attacks.univariate.scoring import scored
 from divulge.contract import (
     Array,
     Attack,
@@ -29,7 +29,7 @@ from divulge.solvers import margin_minima, piecewise
 from divulge.solvers.piecewise import Piecewise
 from divulge.solvers.value_kinks import Broken, TooManyKinks, find_kinks, measure_noise
 
-PAPER = "Provable Privacy Attacks on Trained Shallow Neural Networks, section 3 (theorems 3.1 to 3.4, Algorithm 1)"
+PAPER = "Smorodinsky et al. 2024, Provable Privacy Attacks on Trained Shallow Neural Networks, arXiv:2410.07632"
 TAXONOMY = (
     TaxonomyId("NIST AI 100-2", "E2025", "NISTAML.032"),
     TaxonomyId("MITRE ATLAS", "5", "AML.T0024.001"),
