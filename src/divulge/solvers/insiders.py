@@ -6,7 +6,7 @@ are best combined, what a point leaves outside networks that never saw it, and f
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -66,6 +66,7 @@ def told(
     count: int | None = None,
     shadows: int = 3,
     false_positives: float = 0.001,
+    progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Told:
     """Of points X (n, d) to the network x -> layers(x − mean); `count` is on how many it was trained, if that is known."""
     asked, origin = len(X), np.arange(len(X))
@@ -73,9 +74,12 @@ def told(
         made, source = _made_up(X, FEW - asked, shape, rng)
         X, origin, shadows = np.concatenate([X, made]), np.append(origin, source), 1
     labels = _labels(layers, X, mean)
-    planted = [_planted(layers, seen, shape, X, labels, origin, count, rng)]
+    planted: list[_Planted] = []
     while len(planted) < shadows:
-        planted.append(_planted(layers, seen, shape, X, labels, origin, len(planted[0].network.X), rng))
+        progress(len(planted), shadows)
+        first = planted[0].network if planted else None
+        planted.append(_planted(layers, seen, shape, X, labels, origin, count, first, rng))
+    progress(shadows, shadows)
     mine = _measures(by, layers, X, mean)
     theirs = np.array([_measures(by, one.network.layers, X, None if mean is None else one.network.mean) for one in planted])
     inside, outside = np.array([one.inside for one in planted]), np.array([one.outside for one in planted])
@@ -117,9 +121,13 @@ def _planted(
     labels: Array,
     origin: Array,
     count: int | None,
+    first: shadow.Shadow | None,
     rng: np.random.Generator,
 ) -> _Planted:
-    """A shadow trained on some of the points: on those made of one half, where points were made of others."""
+    """A shadow trained on some of the points, as many as the first one and in the same way, if there is one.
+
+    Where points were made of others, it learns those made of one half of them.
+    """
     sources = np.unique(origin)
     whole = len(sources) == len(X)
     kept = sources if whole else rng.permutation(sources)[: -(-len(sources) // 2)]
@@ -129,11 +137,12 @@ def _planted(
     def draw(many: int) -> tuple[Array, Array]:
         return X[order[:many]], _several(labels[order[:many]], outputs)
 
-    if count is None:
+    if count is None and first is None:
         network = shadow.grown(layers, seen, shape, rng, most, draw=draw, passes=PASSES)
     else:
-        many = min(max(count, 2), most)
-        network = shadow.plant(layers, seen, many, shape, rng, points=draw(many), passes=PASSES)
+        many = len(first.X) if first is not None else min(max(count or 2, 2), most)
+        decay = None if first is None else first.decay
+        network = shadow.plant(layers, seen, many, shape, rng, points=draw(many), passes=PASSES, decay=decay)
     inside = np.isin(np.arange(len(X)), order[: len(network.X)])
     return _Planted(network, inside, ~inside if whole else ~np.isin(origin, kept))
 

@@ -41,6 +41,8 @@ class Shadow:
     "−1 and 1, or 0, 1, ... for several outputs."
     mean: Array
     seen: Span
+    decay: float | None = None
+    "Its weight decay, where it has some."
 
     @property
     def margins(self) -> Array:
@@ -56,10 +58,12 @@ def plant(
     report: Callable[[int, float], None] | None = None,
     points: tuple[Array, Array] | None = None,
     passes: int = 20_000,
+    decay: float | None = None,
 ) -> Shadow:
     """Train a network of the same widths on `count` pictures, or normal points, until its first layer has moved as far.
 
-    `points` are others to train on, with their labels; `passes` are the most over them.
+    `points` are others to train on, with their labels; `passes` are the most over them. A network without noise had weight
+    decay: several are tried, or `decay` alone where it is given.
     """
     outputs = len(layers[-1][1])
     if points is None:
@@ -72,8 +76,10 @@ def plant(
     sizes = [layers[0][0].shape[1], *(len(b) for _, b in layers)]
     far = float(np.linalg.norm(seen.sizes[: seen.rank]))
     if seen.noise <= ABSENT * seen.sizes[0]:
-        found = _decayed(margin_descent.initial(rng, sizes, first=None, biases=biases), X - mean, y, far, biases)
-        return Shadow(found, X - mean, y, mean, span(*found[0]))
+        start = margin_descent.initial(rng, sizes, first=None, biases=biases)
+        tried = DECAYS if decay is None else (decay,)
+        decay, found = _decayed(start, X - mean, y, far, biases, tried)
+        return Shadow(found, X - mean, y, mean, span(*found[0]), decay)
     run = margin_descent.train(
         margin_descent.initial(rng, sizes, first=seen.noise, biases=biases),
         X - mean,
@@ -88,18 +94,21 @@ def plant(
     return Shadow(run.layers, X - mean, y, mean, span(*run.layers[0]))
 
 
-def _decayed(start: list[tuple[Array, Array]], X: Array, y: Array, far: float, biases: bool) -> list[tuple[Array, Array]]:
-    """The network that weight decay leaves as near as can be to a first layer of size `far`."""
+def _decayed(
+    start: list[tuple[Array, Array]], X: Array, y: Array, far: float, biases: bool, decays: Sequence[float]
+) -> tuple[float, list[tuple[Array, Array]]]:
+    """The weight decay, of those to try, that leaves a first layer as near as can be to size `far`, and what it leaves."""
     loss = "logistic" if len(start[-1][1]) == 1 else "cross-entropy"
-    tried = []
-    for decay in DECAYS:
+    tried: list[tuple[float, float, list[tuple[Array, Array]]]] = []
+    for decay in decays:
         layers = weight_decay.minimise(
             start, X, y, weight_decay=decay, loss=loss, biases=biases, iterations=ITERATIONS
         ).layers
-        tried.append((abs(np.log(max(float(np.linalg.norm(layers[0][0])), 1e-12) / far)), layers))
+        tried.append((abs(np.log(max(float(np.linalg.norm(layers[0][0])), 1e-12) / far)), decay, layers))
         if len(tried) > 1 and tried[-1][0] > tried[-2][0]:
             break
-    return min(tried, key=lambda pair: pair[0])[1]
+    _, decay, layers = min(tried, key=lambda one: one[0])
+    return decay, layers
 
 
 def likely_points(W: Array, seen: Span, count: int, shape: tuple[int, ...] | None, rng: np.random.Generator) -> Array:
@@ -127,8 +136,11 @@ def grown(
     `draw` gives so many points and their labels; without it pictures or normal points are made.
     """
     count = min(max(seen.rank, 2), most)
+    decay = None
     for _ in range(rounds):
-        planted = plant(layers, seen, count, shape, rng, points=None if draw is None else draw(count), passes=passes)
+        points = None if draw is None else draw(count)
+        planted = plant(layers, seen, count, shape, rng, points=points, passes=passes, decay=decay)
+        decay = planted.decay
         before, count = count, _needed(planted, seen, most)
         if count == before:
             break

@@ -45,7 +45,7 @@ class MarginMembership(Attack[tuple[Predictions, Candidates], Membership]):
     paper: ClassVar[str] = certificates.PAPER
     taxonomy: ClassVar[tuple[TaxonomyId, ...]] = TAXONOMY
     remedy: ClassVar[tuple[str, ...]] = (
-        "Answer with the class alone, or with probabilities of two or three digits: the rule reads how far a point is decided.",
+        "Answer with the class alone, or with probabilities of two or three digits: the rule reads how far it is decided.",
         "Train with differential privacy; stopping early and weight decay did not help where this was tried.",
     )
 

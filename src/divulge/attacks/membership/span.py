@@ -70,13 +70,14 @@ class SpanMembership(Attack[tuple[Weights, Candidates], Membership]):
         if seen.rank < 2:
             raise NotApplicable("no two directions of the first layer stand out of its start: training has hardly moved it")
         context.log(f"{seen.rank} directions of the first layer stand out of {len(seen.sizes)}.")
-        told = Told(**context.once("shadows", lambda rng: vars(self._told(weights, candidates, seen, rng))))
+        told = Told(**context.once("shadows", lambda rng: vars(self._told(held, seen, context, rng))))
         return self._finding(Membership(told.scores, told.scores > told.threshold), told)
 
     def score(self, finding: Finding[Membership], held: tuple[Weights, Candidates], truth: Truth) -> Finding[Membership]:
         return scoring.scored(finding, truth, held[1])
 
-    def _told(self, weights: Weights, candidates: Candidates, seen: Span, rng: np.random.Generator) -> Told:
+    def _told(self, held: tuple[Weights, Candidates], seen: Span, context: Context, rng: np.random.Generator) -> Told:
+        weights, candidates = held
         return insiders.told(
             weights.layers,
             np.asarray(candidates.X, dtype=float),
@@ -88,6 +89,7 @@ class SpanMembership(Attack[tuple[Weights, Candidates], Membership]):
             count=self.count,
             shadows=self.shadows,
             false_positives=self.false_positives,
+            progress=context.progress,
         )
 
     def _finding(self, loot: Membership, told: Told) -> Finding[Membership]:
