@@ -121,6 +121,8 @@ def test_demo_writes_a_report_with_leaks_and_a_control_that_is_none(folder, capf
     images = [one for one in found["findings"] if one["attack"] == "span-reconstruction" and one["verdict"] == "leak"]
     assert images[0]["scores"]["images at NCC > 0.9"]["value"] >= 36
     assert images[0]["scores"]["images at NCC > 0.9"]["null"] <= 8
+    asked = [one for one in found["findings"] if one["attack"] == "span-membership" and one["verdict"] == "leak"]
+    assert asked[0]["scores"]["TPR at 1 % FPR"]["value"] >= 0.9
     verdicts = {tuple(finding["inputs"]): finding["verdict"] for finding in found["findings"]}
     assert verdicts[("ridge of other patients", "data")] == "not applicable"
     assert (folder / "shown" / "report.html").exists()

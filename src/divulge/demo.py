@@ -25,8 +25,10 @@ LEARNERS: dict[str, dict[str, Any]] = {
 
 UNITS = 24
 "Hidden units of the network that explains itself."
-LEFT_OUT = ("value-extraction",)
-"Explanations give the same away in a hundredth of the queries, and the demonstration should not take long."
+LEFT_OUT = ("value-extraction", "surrogate", "univariate-from-values", "univariate-reconstruction")
+"Explanations give the same away in a hundredth of the queries, no model here has one input, and it should not take long."
+ASKED = 400
+"Pictures that the network has not seen, among which it is asked for those that it has."
 WIDE, SEEN = 300, 40
 "Hidden units of the network that remembers, and the pictures it was trained on."
 
@@ -55,21 +57,24 @@ def run(out: Path, seed: int, observer: Observer | None = None) -> Audit:
     held["explanations"], truth["explanations"] = Gradients.of(network), {"weights": network}
     rounded = defended(Gradients.of(network), "rounding", digits=3)
     held["rounded explanations"], truth["rounded explanations"] = rounded, {"weights": network}
-    memory, photographed = _memoriser(rng)
+    memory, photographed, asked = _memoriser(rng)
     held["explanations of a network that remembers"] = Gradients.of(memory)
     truth["explanations of a network that remembers"] = {"weights": memory, **photographed}
+    held["digits in question"] = asked
     held["data"] = data
     sources = dict.fromkeys(held, "trained by this demonstration") | {"data": table.source}
     attacks = [name for name in registry.attacks() if name not in LEFT_OUT and not registry.attack(name).on_request]
     return audit(held, truth, out=out, title="Demonstration", attacks=attacks, seed=seed, sources=sources, observer=observer)
 
 
-def _memoriser(rng: np.random.Generator) -> tuple[Weights, dict[str, Access]]:
-    """A network with weight decay that has seen few digits, those digits, and others that it has not seen."""
+def _memoriser(rng: np.random.Generator) -> tuple[Weights, dict[str, Access], Candidates]:
+    """A network with weight decay that has seen few digits; those and others that it has not seen; some of both, mixed."""
     digits = datasets.load("mnist-odd-even", samples=SEEN, seed=int(rng.integers(2**31)))
     layers = margins.train(digits.X, digits.y, rng, hidden=(WIDE,), method="decay", decay=1e-3, first=1e-2, epochs=40)
     seen = TrainingData(digits.X, digits.y, shape=digits.shape)
-    return Weights(tuple(layers)), {"training_data": seen, "candidates": Candidates(digits.X_test, digits.y_test)}
+    both = rng.permutation(np.concatenate([digits.X, digits.X_test[:ASKED]]))
+    truth = {"training_data": seen, "candidates": Candidates(digits.X_test, digits.y_test)}
+    return Weights(tuple(layers)), truth, Candidates(both, shape=digits.shape)
 
 
 def _classifier(rng: np.random.Generator) -> Weights:
