@@ -51,7 +51,7 @@ def test_several_things_won_from_the_same_are_one_sentence(record):
 def test_help_from_other_things_held_is_named():
     kinds = {"api": "gradients", "people": "candidates", "copy": "weights", "who": "membership"}
     record = Record("", holdings(**kinds), (leak(["api"], "copy"), leak(["copy", "people"], "who")))
-    assert "(`api`), with `people`, reaches the membership in 2 steps" in sentences(record)[1]
+    assert "(`api`), with `people`, tells who was in the training data in 2 steps" in sentences(record)[1]
 
 
 def test_no_leak_is_evidence_about_these_attacks_only():

@@ -16,6 +16,8 @@ _OPENINGS = {
     "pipeline": "A training pipeline that accepts contributed points",
 }
 "What it means to hold a thing, for the start of a sentence."
+_REACHED = {"membership": "tells who was in the training data"}
+"What it means to win a thing, where its name alone says little."
 
 
 def sentences(record: Record) -> list[str]:
@@ -52,7 +54,8 @@ def _chains(paths: Paths) -> list[str]:
         opening = _OPENINGS.get(paths.kinds[way[0]], "What is held")
         others = [f"`{name}`" for name in roots if name != way[0]]
         helped = f", with {wording.listing(others)}," if others else ""
-        said.append(f"{opening} (`{way[0]}`){helped} reaches the {kinds[-1]} in {len(way) - 1} steps: {' → '.join(kinds)}.")
+        reached = _REACHED.get(paths.kinds[way[-1]], f"reaches the {kinds[-1]}")
+        said.append(f"{opening} (`{way[0]}`){helped} {reached} in {len(way) - 1} steps: {' → '.join(kinds)}.")
     return list(dict.fromkeys(said))
 
 
