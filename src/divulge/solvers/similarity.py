@@ -149,3 +149,10 @@ def _blurred(X: Array) -> Array:
         smooth[-1] += 2 * SIDE * X[max(-2, -len(X))]
         X = np.moveaxis(smooth, 0, axis)
     return X
+
+
+def pictured(shape: tuple[int, ...] | None) -> bool:
+    """Whether points are pictures of several pixels either way: grey, or red, green and blue last."""
+    if shape is None or len(shape) < 2:
+        return False
+    return min(shape[:2]) > 1 and (len(shape) == 2 or (len(shape) == 3 and shape[2] in (1, 3)))

@@ -24,7 +24,7 @@ from divulge.contract import (
     Verdict,
 )
 from divulge.errors import BadInput
-from divulge.solvers import rates
+from divulge.solvers import rates, similarity
 
 TAXONOMY = (
     TaxonomyId("NIST AI 100-2", "E2025", "NISTAML.033"),
@@ -271,7 +271,7 @@ def _figures(groups: _Groups, candidates: Candidates | None) -> Iterator[Figure]
     yield Histogram(
         "Scores of members and non-members", "score", {"members": groups.members, "non-members": groups.strangers}
     )
-    if candidates is not None and candidates.shape is not None and _picture(candidates.shape):
+    if candidates is not None and candidates.shape is not None and similarity.pictured(candidates.shape):
         yield _gallery(groups, candidates.X, candidates.shape)
 
 
@@ -311,11 +311,6 @@ def _gallery(groups: _Groups, X: Array, shape: tuple[int, ...]) -> ImagePairs:
 
 def _highest(scores: Array) -> Array:
     return np.argsort(-scores, kind="stable")[:EXPOSED]
-
-
-def _picture(shape: tuple[int, ...]) -> bool:
-    """Whether points are pictures of several pixels either way: grey, or red, green and blue last."""
-    return min(shape[:2]) > 1 and (len(shape) == 2 or (len(shape) == 3 and shape[2] in (1, 3)))
 
 
 def _count(amount: int, noun: str) -> str:

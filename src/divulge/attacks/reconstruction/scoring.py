@@ -161,7 +161,7 @@ class Scale:
     @classmethod
     def of(cls, known: TrainingData, held: Weights) -> Scale:
         shape = known.shape or (held.shape if held.dimension == known.X.shape[1] else None)
-        shape = shape if shape is not None and _picture(shape) else None
+        shape = shape if similarity.pictured(shape) else None
         X = np.asarray(known.X, dtype=float if shape is None else np.float32)  # pixels have no more digits
         low, high = (0.0, 1.0) if X.min() >= 0 and X.max() <= 1 else (float(X.min()), float(X.max()))
         unit = (X - low) / ((high - low) or 1.0)
@@ -340,8 +340,3 @@ def _strangers(candidates: Candidates | None, members: Array) -> Array | None:
     same = [place for place in suspects if X[place].tobytes() in known]
     strangers = np.delete(X, same, axis=0) if same else X
     return strangers if len(strangers) else None
-
-
-def _picture(shape: tuple[int, ...]) -> bool:
-    """Whether points are pictures of several pixels either way: grey, or red, green and blue last."""
-    return min(shape[:2]) > 1 and (len(shape) == 2 or (len(shape) == 3 and shape[2] in (1, 3)))
