@@ -95,6 +95,14 @@ def test_what_does_not_fit_is_named():
     assert finding.verdict in ("not applicable", "none found")
 
 
+@pytest.mark.parametrize("rows", [1, 5])
+def test_a_candidate_without_others_is_not_applicable(rows):
+    network, X, _ = digits()
+    finding = SpanMembership()(network, Candidates(np.tile(X[:1], (rows, 1))))
+    assert finding.verdict == "not applicable"
+    assert "none to compare it with" in finding.summary
+
+
 def test_the_same_seed_tells_the_same():
     network, X, others = digits()
     asked = Candidates(np.concatenate([X, others[:400]]))

@@ -64,8 +64,8 @@ class SpanMembership(Attack[tuple[Weights, Candidates], Membership]):
             )
         if len(weights.layers) < 2:
             raise NotApplicable("a linear model has one row for each output, and no span to speak of")
-        if len(candidates.X) < 2:
-            raise NotApplicable("a single candidate has no others to be compared with; give several")
+        if not np.ptp(candidates.X, axis=0).any():
+            raise NotApplicable("there is one candidate, or all are the same, and none to compare it with; give others too")
         seen = span(*weights.layers[0])
         if seen.rank < 2:
             raise NotApplicable("no two directions of the first layer stand out of its start: training has hardly moved it")
