@@ -93,12 +93,31 @@ def test_nobody_is_called_a_member_where_none_is_asked_about():
         assert finding.power
 
 
-def test_without_made_up_points_nothing_is_claimed_and_fewer_are_asked():
+def test_made_up_points_cost_queries_and_may_be_left_out():
     model, asked, _, margin = sphere()
     finding = MarginMembership(margin=margin, controls=0)(model, asked)
-    assert finding.verdict == "none found"
+    assert finding.verdict == "leak"
     assert finding.cost.queries == 420
     assert MarginMembership(margin=margin)(model, asked).cost.queries == 620
+
+
+@pytest.mark.parametrize("rule", ["above", "on"])
+@pytest.mark.parametrize("known", ["margin", "at_least", "one_of"])
+def test_pictures_that_are_decided_far_are_no_members_for_that(known, rule):
+    """Points made up like them are decided far less often, so that they alone would be no control."""
+    clothes = datasets.load("fashion-mnist", samples=50, seed=3)
+    made = clothes_network()
+    best = np.sort(made.predict(clothes.X), axis=1)
+    margin = float((best[:, -1] - best[:, -2]).min())
+    options = {"margin": {"margin": margin}, "at_least": {"at_least": margin / 2}, "one_of": {"one_of": (0, 1, 2)}}[known]
+    finding = MarginMembership(rule=rule, **options)(Predictions.of(made), Candidates(clothes.X_test[:1000]))
+    assert finding.verdict == "none found"
+
+
+@cache
+def clothes_network():
+    clothes = datasets.load("fashion-mnist", samples=50, seed=3)
+    return victims.make("margin", clothes.X, clothes.y, RNG(0), shape=clothes.shape, hidden=[100]).held["network"]
 
 
 def test_the_theorem_is_vacuous_on_a_sphere_and_says_by_which_numbers():

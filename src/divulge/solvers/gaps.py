@@ -79,30 +79,31 @@ class Pile:
     "Of so many anywhere, if there were no pile."
 
 
-def pile(values: Array) -> Pile | None:
+def pile(values: Array, low: float = 0.0, high: float = np.inf) -> Pile | None:
     """The most unlikely one among positive values (n,), each counted once: rounding makes equal ones, training does not.
 
-    None where there are too few values.
+    Its least value lies between `low` and `high`. None where there are too few values, or none is there.
     """
     heights = np.log(np.unique(values[values > 0]))
-    if len(heights) < 3:
+    with np.errstate(divide="ignore"):
+        starts = np.flatnonzero((heights >= np.log(low)) & (heights <= np.log(high)))
+    if len(heights) < 3 or not len(starts):
         return None
-    found = [_widest(heights, width) for width in WIDTHS]
-    return min(found, key=lambda one: one.chance)
+    return min((_likeliest(heights, starts, width) for width in WIDTHS), key=lambda one: one.chance)
 
 
-def _widest(heights: Array, width: float) -> Pile:
-    low, tall = np.arange(len(heights)), np.log1p(width)
-    far = AROUND * tall
-    inside = np.searchsorted(heights, heights + tall, side="right") - low
-    around = np.searchsorted(heights, heights + tall + far, side="right")
-    around -= np.searchsorted(heights, heights - far, side="left") + inside
+def _likeliest(heights: Array, starts: Array, width: float) -> Pile:
+    tall = np.log1p(width)
+    first, far = heights[starts], AROUND * tall
+    inside = np.searchsorted(heights, first + tall, side="right") - starts
+    around = np.searchsorted(heights, first + tall + far, side="right")
+    around -= np.searchsorted(heights, first - far, side="left") + inside
     expected = (around + 1) * tall / (2 * far)
-    # One of them is where the window was put, and there are as many windows as values, of each width.
-    chance = np.minimum(1.0, poisson.sf(inside - 2, expected) * len(heights) * len(WIDTHS))
+    # One of them is where the window was put, and there are as many windows as places for it, of each width.
+    chance = np.minimum(1.0, poisson.sf(inside - 2, expected) * len(starts) * len(WIDTHS))
     chance[inside < TIMES * expected] = 1.0
     best = int(np.lexsort((-inside, chance))[0])
-    those = np.exp(heights[best : best + inside[best]])
+    those = np.exp(heights[starts[best] : starts[best] + inside[best]])
     return Pile(
         float(np.median(those)),
         float(those[-1] / those[0] - 1),

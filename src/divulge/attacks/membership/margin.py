@@ -10,7 +10,6 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field, NonNegativeInt
-from scipy.stats import fisher_exact
 
 from divulge.attacks.membership import certificates, scoring
 from divulge.attacks.membership.scoring import TAXONOMY
@@ -30,10 +29,12 @@ from divulge.contract import (
     option_class,
 )
 from divulge.errors import BadInput, NotApplicable
-from divulge.solvers.gaps import Gaps, gaps, pile
+from divulge.solvers.gaps import Gaps, Pile, gaps, pile
 
 SURE = 1e-3
-"Chance of a difference between candidates and made-up points, or of a pile, below which it is none."
+"Chance that candidates are decided alike, below which it is no chance."
+NEAR = 0.1
+"How far below a margin that is given candidates may be that are decided alike, as a share."
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
@@ -62,7 +63,7 @@ class MarginMembership(Attack[tuple[Predictions, Candidates], Membership]):
     answers: Literal["auto", "values", "probabilities"] = "auto"
     "What the model answers; found out unless given."
     controls: NonNegativeInt = 200
-    "Points made up and asked about too, with the candidates' mean and covariance: how often one is called a member."
+    "Points made up and asked about too, with the candidates' mean and covariance: calls must be rarer among them."
 
     def run(self, held: tuple[Predictions, Candidates], context: Context) -> Finding[Membership]:
         model, candidates = held
@@ -95,20 +96,21 @@ class MarginMembership(Attack[tuple[Predictions, Candidates], Membership]):
             raise BadInput(f"expected rows from 0 to {len(X) - 1} for one_of, got {list(self.one_of)}; name candidates")
 
     def _threshold(self, values: Array) -> _Threshold:
-        """By what corollary there is a margin, or by a value that many candidates share."""
+        """The margin by what is known of it, or by a value that many candidates share; and whether they do so there."""
         slack = -float(np.log1p(-self.slack))
-        if self.margin is not None:
-            return _Threshold(self.margin, slack, f"the margin {self.margin:.4g} is known (corollary 4.3)")
         if self.at_least is not None:
-            return _Threshold(self.at_least, slack, f"the margin is at least {self.at_least:.4g} (corollary 4.5)")
-        if self.one_of is not None:
-            told = f"one of {len(self.one_of)} candidates is known to be a member (corollary 4.4)"
-            return _Threshold(float(values[list(self.one_of)].max()), slack, told)
+            heap = pile(values, (1 - self.slack) * self.at_least)
+            return _Threshold(self.at_least, slack, f"the margin is at least {self.at_least:.4g} (corollary 4.5)", heap)
+        if self.margin is not None or self.one_of is not None:
+            margin = self.margin or float(values[list(self.one_of or ())].max())
+            said = f"the margin {margin:.4g} is known (corollary 4.3)"
+            if self.one_of is not None:
+                said = f"one of {len(self.one_of)} candidates is known to be a member (corollary 4.4)"
+            return _Threshold(margin, slack, said, pile(values, margin / (1 + NEAR), margin * (1 + self.slack)))
         heap, largest = pile(values), float(values.max())
         if heap is None or heap.chance >= SURE:
-            return _Threshold(largest, slack, f"no value stands out, the largest is {largest:.4g}", 1.0)
-        told = f"{heap.count} candidates are decided by {heap.at:.4g} or nearly so, {heap.expected:.2g} would be by chance"
-        return _Threshold(heap.at, max(slack, heap.width), told, heap.chance)
+            return _Threshold(largest, slack, f"no value stands out, the largest is {largest:.4g}", None)
+        return _Threshold(heap.at, max(slack, heap.width), "the margin is what many candidates share", heap)
 
     def _scores(self, values: Array, margin: float) -> Array:
         """Logarithms of how many margins, or how near one: at least 0 is on the margin or above."""
@@ -121,10 +123,15 @@ class MarginMembership(Attack[tuple[Predictions, Candidates], Membership]):
         where = {"above": "at or above it", "on": "on it"}[self.rule]
         reach = f"{called:,} of {count:,} candidates are {where} and {strange:,} of {asked:,} made-up points"
         notes = [f"How far points are decided was read from {_WORDS[found.kind]}; {threshold.told}."]
+        heap = threshold.heap
+        if heap is not None:
+            notes.append(
+                f"{heap.count} candidates are decided by {heap.at:.4g} or nearly so, {heap.expected:.2g} by chance."
+            )
         if found.saturated:
             notes.append(f"{found.saturated:,} answers are 0 or 1 to the last digit and taken for the largest of all.")
         made, like = {"made-up points": others} if asked else {}, "points made up like the candidates"
-        null, null_of = (strange / asked, like) if asked else (1.0, "calling everybody one")
+        null, null_of = (strange / asked, like) if asked else (0.0, "a model that decides no point so far")
         along = {"above": "logarithm of how many margins", "on": "nearness to the margin"}[self.rule]
         title = "How far candidates and made-up points are decided" if asked else "How far candidates are decided"
         about: dict[str, Any] = {
@@ -132,20 +139,20 @@ class MarginMembership(Attack[tuple[Predictions, Candidates], Membership]):
             "figures": (Histogram(title, along, {"candidates": loot.scores, **made}),),
             "notes": tuple(notes),
         }
-        chance = threshold.chance
-        if chance is None:
-            table = np.array([[called, count - called], [strange, asked - strange]])
-            chance = float(fisher_exact(table, "greater").pvalue) if asked else 1.0
         said = f"With {threshold.margin:.4g} as the margin, {reach}."
-        if called and chance < SURE and called / count > null:
+        if called and heap is not None and heap.chance < SURE and called / count > null:
             return Finding.leak(loot, said, **about)
-        power = f"It would have claimed a leak had candidates reached the margin more often than made-up points; {reach}."
-        if not asked:
-            power = "Without made-up points to compare with (controls = 0) it claims nothing."
-        elif threshold.chance == 1.0:
+        if heap is None and not self._told_margin:
             said = f"The margin is not known: {threshold.told}."
-            power = "It would have claimed a leak had more candidates been decided by the same amount than by chance."
+        power = (
+            "It would have claimed a leak had more candidates been decided by the same amount, the margin, than chance "
+            "allows: other points are decided by all amounts."
+        )
         return Finding(Verdict.NONE_FOUND, said, loot, power=power, **about)
+
+    @property
+    def _told_margin(self) -> bool:
+        return (self.margin, self.one_of, self.at_least) != (None, None, None)
 
 
 @dataclass(frozen=True)
@@ -154,8 +161,8 @@ class _Threshold:
     slack: float
     "How far from the margin a point may be, as a logarithm."
     told: str
-    chance: float | None = None
-    "That the margin is none, where it was found out; where it is given, made-up points tell."
+    heap: Pile | None
+    "The candidates that are decided by as much as the margin, beside how many would be by chance."
 
 
 _WORDS = {
