@@ -169,6 +169,14 @@ def test_mistakes_are_named(options, sentence):
         MarginMembership(**options)(model, asked)
 
 
+def test_a_margin_of_nothing_is_not_applicable():
+    model, asked, *_ = sphere()
+    undecided = Predictions(lambda X: np.where(X[:, 0] == asked.X[3, 0], 0.0, model.value(X).ravel()), model.dimension)
+    finding = MarginMembership(one_of=(3,))(undecided, asked)
+    assert finding.verdict == "not applicable"
+    assert "not positive" in finding.summary
+
+
 def test_candidates_of_another_width_are_refused():
     with pytest.raises(BadInput, match="the 1000 inputs of the model, got 3 features"):
         MarginMembership()(sphere()[0], Candidates(np.ones((12, 3))))

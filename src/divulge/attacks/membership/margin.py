@@ -103,6 +103,10 @@ class MarginMembership(Attack[tuple[Predictions, Candidates], Membership]):
             return _Threshold(self.at_least, slack, f"the margin is at least {self.at_least:.4g} (corollary 4.5)", heap)
         if self.margin is not None or self.one_of is not None:
             margin = self.margin or float(values[list(self.one_of or ())].max())
+            if not margin > 0:
+                raise NotApplicable(
+                    "the model decides none of the candidates that hold a member: the margin is not positive"
+                )
             said = f"the margin {margin:.4g} is known (corollary 4.3)"
             if self.one_of is not None:
                 said = f"one of {len(self.one_of)} candidates is known to be a member (corollary 4.4)"
