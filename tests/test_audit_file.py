@@ -179,6 +179,7 @@ def make_files(folder):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(30, 4)), rng.normal(size=30)
     np.savez(folder / "train.npz", X=X, y=y, X_val=X[:5], y_val=y[:5])
+    np.savez(folder / "test.npz", X=X[:9], y=y[:9])
     frame = pandas.DataFrame(X, columns=list("abcd")).assign(price=y, count=1.0)
     frame.to_csv(folder / "train.csv", index=False)
     frame.to_parquet(folder / "train.parquet")

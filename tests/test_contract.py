@@ -282,6 +282,16 @@ def test_gradients_serve_where_predictions_are_needed():
         (lambda: Curve("c", "x", "y", {"s": (X, X)}, bands={"s": (X, X, X[:2])}), "the band of 's' of the curve 'c'"),
         (lambda: Scatter("s", "x", "y", {"g": (X[:, 0], X[:2, 0])}), "group 'g' of the scatter plot 's', got .2,."),
         (lambda: HeatMap("h", "x", "y", np.eye(2), np.arange(3), np.arange(2)), "heat map 'h'"),
+        (
+            lambda: HeatMap("h", "x", "y", np.eye(2), [0, 1], [0, 1], groups={"g": (X, X[0])}),
+            "group 'g' of the heat map 'h'",
+        ),
+        (lambda: HeatMap("h", "x", "y", np.eye(2), [0, 1], [0, 1], lines={"l": (X, X[0])}), "line 'l' of the heat map 'h'"),
+        (lambda: HeatMap("h", "x", "y", np.eye(2), ["a", "b"], [0, 1], lines={"l": (X, X)}), "grow or fall as columns of"),
+        (
+            lambda: HeatMap("h", "x", "y", np.eye(2), [0, 1], [1, 1], groups={"g": (X, X)}),
+            "grow or fall as rows of the heat",
+        ),
         (lambda: ImagePairs("i", np.zeros((1, 2, 2)), np.zeros((2, 2, 2)), "a", "b"), "right pictures of 'i'"),
         (lambda: Membership([0.1], [0.3]), "true or false"),
         (lambda: Poison(X, None), "expected numbers for the poison labels"),
@@ -355,3 +365,61 @@ def test_a_piece_does_not_disturb_the_stream_that_follows():
         piece = context.once("piece", lambda rng: float(rng.normal()))
         draws.append((piece, context.rng.normal()))
     assert draws[0] == draws[1]
+
+
+def pipeline(**rest):
+    return Pipeline(X, [0, 1, 0], X[:2], [0, 1], **rest)
+
+
+def test_a_pipeline_keeps_one_limit_and_one_group_a_feature():
+    held = pipeline(shape=[1, 2], low=0, high=[4, 5.5], groups=[1.0, 0.0])
+    assert held.shape == (1, 2)
+    assert held.low.tolist() == [0, 0]
+    assert held.high.tolist() == [4, 5.5]
+    assert held.groups.tolist() == [1, 0]
+    assert held.groups.dtype.kind == "i"
+    for kept in (held.low, held.high, held.groups):
+        with pytest.raises(ValueError, match="read-only"):
+            kept[0] = 9
+    assert pipeline().low is pipeline().high is pipeline().groups is None
+
+
+def test_points_of_single_precision_lie_on_the_limits_they_were_rounded_from():
+    tenths = np.linspace(0.1, 0.9, 9)[:, None]
+    held = Pipeline(tenths.astype(np.float32), np.arange(9), tenths.astype(np.float32), np.arange(9), low=0.1, high=0.9)
+    assert held.high == 0.9
+    replace(held, low=-1e300, high=1e300)
+
+
+@pytest.mark.parametrize(
+    ("rest", "sentence"),
+    [
+        ({"shape": (3, 3)}, "does not fill 2 features"),
+        ({"low": np.nan}, "finite numbers for low"),
+        ({"high": [np.inf, 1]}, "finite numbers for high"),
+        ({"low": [0, 0, 0]}, "one number for low, or one for each of the 2 features, got shape .3,."),
+        ({"high": "wide"}, "expected numbers for high"),
+        ({"low": [0, 9], "high": [9, 8]}, "low ≤ high in every feature, got 9 and 8 in feature 1, one of 1 the wrong way"),
+        ({"high": [4, 4.5]}, "got 1 of 5 outside, the furthest by 0.5 in feature 1; widen the box or correct the data"),
+        ({"low": [1, 1]}, "got 2 of 5 outside, the furthest by 1 in feature 0"),
+        ({"groups": [0]}, "a whole number for each of the 2 features as groups, got shape .1,."),
+        ({"groups": [0, -1]}, "whole numbers from 0 as groups, got -1"),
+        ({"groups": [0.5, 1]}, "whole numbers from 0 as groups, got 0.5"),
+        ({"groups": ["a", "b"]}, "expected numbers for groups"),
+    ],
+)
+def test_a_pipeline_that_contradicts_itself_is_refused(rest, sentence):
+    with pytest.raises(BadInput, match=sentence):
+        pipeline(**rest)
+
+
+def test_poison_remembers_what_it_was_made_of_and_what_it_did():
+    poison = Poison(X, [0, 1, 0], start=X + 1, trained={"penalty": 0.5, "coef": X})
+    assert poison.start.tolist() == (X + 1).tolist()
+    assert poison.trained["penalty"].shape == ()
+    with pytest.raises(ValueError, match="read-only"):
+        poison.trained["coef"][0, 0] = 9
+    with pytest.raises(BadInput, match=r"one clean point for each poison point, of shape \(3, 2\) together, got \(2, 2\)"):
+        Poison(X, [0, 1, 0], start=X[:2])
+    with pytest.raises(BadInput, match="finite numbers for 'coef' of the poisoned pipelines"):
+        Poison(X, [0, 1, 0], trained={"coef": [np.nan]})

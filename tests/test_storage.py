@@ -15,6 +15,8 @@ from divulge.contract import (
     Histogram,
     ImagePairs,
     Membership,
+    Pipeline,
+    Poison,
     Predictions,
     Provenance,
     Scatter,
@@ -71,6 +73,17 @@ def finding():
             Curve("b", "x", "y", {"line": (np.ones(2), np.ones(2))}, bands={"line": (np.ones(2), np.zeros(2), np.ones(2))}),
             Histogram("h", "x", {"g": rng.normal(size=5)}),
             HeatMap("m", "x", "y", np.eye(2), np.arange(2), np.arange(2)),
+            HeatMap(
+                "o",
+                "x",
+                "y",
+                np.eye(2),
+                [0, 1],
+                [0, 1],
+                "v",
+                {"g": (np.ones(3), np.ones(3))},
+                {"l": (np.ones(2), np.ones(2))},
+            ),
             Scatter("s", "x", "y", {"g": (np.arange(3.0), np.ones(3))}, log_y=True, marks={"here": 1.0}),
             ImagePairs("i", np.zeros((1, 2, 2)), np.ones((1, 2, 2)), "true", "found", ("one",)),
         ),
@@ -82,7 +95,8 @@ def finding():
 
 def test_values_stored_before_curves_had_bands_and_members_had_names_are_read():
     curve = Curve("c", "x", "y", {"line": (np.arange(3.0), np.ones(3))})
-    for value, new in ((curve, "bands"), (Membership([0.1], [1]), "records")):
+    heat = HeatMap("m", "x", "y", np.eye(2), np.arange(2), np.arange(2))
+    for value, new in ((curve, "bands"), (heat, "groups"), (heat, "lines"), (Membership([0.1], [1]), "records")):
         tree, arrays = pack(value)
         del tree[new]
         assert fingerprint(unpack(tree, arrays)) == fingerprint(value)
@@ -90,6 +104,15 @@ def test_values_stored_before_curves_had_bands_and_members_had_names_are_read():
 
 def test_named_scores_survive_the_disk(tmp_path):
     for value in (Scores([0.1, 0.2], ["a", "b"], "LiRA"), Membership([0.1, 0.2], [1, 0], [7, 8])):
+        save(value, tmp_path / "value.json")
+        assert fingerprint(load(tmp_path / "value.json")) == fingerprint(value)
+
+
+def test_pipelines_and_poison_survive_the_disk(tmp_path):
+    X, y = np.arange(6.0).reshape(3, 2), [0, 1, 0]
+    pipeline = Pipeline(X, y, X, y, "ridge", (1, 2), -1, [5, 6], [0, 1])
+    poison = Poison(X, y, (2, 1), X + 1, {"coef": X, "penalty": 0.5})
+    for value in (pipeline, poison, Pipeline(X, y, X, y), Poison(X, y)):
         save(value, tmp_path / "value.json")
         assert fingerprint(load(tmp_path / "value.json")) == fingerprint(value)
 

@@ -172,7 +172,7 @@ def reproduce(
     for chosen in experiments.names() if name is None else [name]:
         experiment = experiments.read(chosen, scale)
         with terminal.watching(quiet=json or not terminal.out.is_terminal) as observer:
-            outcomes.append(experiments.run(experiment, seed=seed, out=out / chosen, workers=workers, observer=observer))
+            outcomes.append(experiments.run(experiment, seed=seed, out=out, workers=workers, observer=observer))
         storage.write(out / f"{chosen}.csv", _table([outcomes[-1]]).encode())
     if len(outcomes) > 1:
         storage.write(out / "all.csv", _table(outcomes).encode())

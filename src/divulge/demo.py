@@ -9,7 +9,7 @@ import numpy as np
 
 from divulge import datasets, registry
 from divulge.auditing import Audit, audit
-from divulge.contract import Access, Candidates, Fitted, Gradients, Hyperparameters, TrainingData, Weights
+from divulge.contract import Access, Candidates, Fitted, Gradients, Hyperparameters, Pipeline, TrainingData, Weights
 from divulge.defences import defended
 from divulge.errors import BadInput
 from divulge.runner import Observer
@@ -31,10 +31,14 @@ ASKED = 400
 "Pictures that the network has not seen, among which it is asked for those that it has."
 WIDE, SEEN = 300, 40
 "Hidden units of the network that remembers, and the pictures it was trained on."
+POISONED = {"points": 20, "batch": 10, "iterations": 30, "starts": 2}
+"Of an attack on a pipeline that others contribute to: enough to see."
+OPEN = 200
+"Digits that pipeline trains on; it has half as many for validation."
 
 
 def run(out: Path, seed: int, observer: Observer | None = None) -> Audit:
-    """Train learners with secret penalties and a network that explains itself, once with a defence; steal from all."""
+    """Train learners with secret penalties and networks that explain themselves; steal from all, and poison a pipeline."""
     if seed < 0:
         raise BadInput(f"expected a seed from 0, got {seed}; correct it")
     rng = np.random.default_rng(seed)
@@ -53,18 +57,31 @@ def run(out: Path, seed: int, observer: Observer | None = None) -> Audit:
     stranger = classical.train("ridge", table.X[elsewhere], table.y[elsewhere], alpha=1.0)
     held["ridge of other patients"] = Fitted(stranger)
     truth["ridge of other patients"] = {"hyperparameters": Hyperparameters.of(stranger)}
-    network = _classifier(rng)
-    held["explanations"], truth["explanations"] = Gradients.of(network), {"weights": network}
+    network, read = _classifier(rng)
+    held["explanations"], truth["explanations"] = Gradients.of(network), {"weights": network, "training_data": read}
     rounded = defended(Gradients.of(network), "rounding", digits=3)
     held["rounded explanations"], truth["rounded explanations"] = rounded, {"weights": network}
     memory, photographed, asked = _memoriser(rng)
     held["explanations of a network that remembers"] = Gradients.of(memory)
     truth["explanations of a network that remembers"] = {"weights": memory, **photographed}
     held["digits in question"] = asked
+    held["pipeline"], truth["pipeline"] = _pipeline(rng)
     held["data"] = data
     sources = dict.fromkeys(held, "trained by this demonstration") | {"data": table.source}
     attacks = [name for name in registry.attacks() if name not in LEFT_OUT and not registry.attack(name).on_request]
-    return audit(held, truth, out=out, title="Demonstration", attacks=attacks, seed=seed, sources=sources, observer=observer)
+    options = {"poisoning": POISONED}
+    return audit(
+        held, truth, out=out, title="Demonstration", attacks=attacks, options=options, seed=seed, sources=sources,
+        observer=observer,
+    )  # fmt: skip
+
+
+def _pipeline(rng: np.random.Generator) -> tuple[Pipeline, dict[str, Access]]:
+    """A logistic regression that tells 0 from 8 and takes contributed digits; digits to test it on."""
+    digits = datasets.load("mnist-0-8", samples=OPEN + OPEN // 2, seed=int(rng.integers(2**31)))
+    (X, X_val), (y, y_val) = np.split(digits.X, [OPEN]), np.split(digits.y, [OPEN])
+    truth: dict[str, Access] = {"candidates": Candidates(digits.X_test, digits.y_test)}
+    return Pipeline(X, y, X_val, y_val, shape=digits.shape), truth
 
 
 def _memoriser(rng: np.random.Generator) -> tuple[Weights, dict[str, Access], Candidates]:
@@ -77,8 +94,9 @@ def _memoriser(rng: np.random.Generator) -> tuple[Weights, dict[str, Access], Ca
     return Weights(tuple(layers)), truth, Candidates(both, shape=digits.shape)
 
 
-def _classifier(rng: np.random.Generator) -> Weights:
-    """A two-layer network that reads digits, in double precision."""
+def _classifier(rng: np.random.Generator) -> tuple[Weights, TrainingData]:
+    """A two-layer network that reads digits, in double precision; and the digits it was trained on."""
     digits = datasets.load("mnist")
     made = classifiers.train(digits.X, digits.y, rng, architecture="two-layer", shape=digits.shape, width=UNITS)
-    return Weights(tuple((W.astype(float), b.astype(float)) for W, b in made.weights().layers))
+    layers = tuple((W.astype(float), b.astype(float)) for W, b in made.weights().layers)
+    return Weights(layers), TrainingData(digits.X, digits.y, shape=digits.shape)

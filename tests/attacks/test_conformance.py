@@ -143,6 +143,18 @@ def far_apart():
     return (Predictions.of(Weights(layers)), asked), {"training_data": TrainingData(X[:8], np.tile([-1, 1], 4))}
 
 
+def zeros_and_eights():
+    digits = datasets.load("mnist-0-8", samples=120, seed=3)
+    held = Pipeline(digits.X[:80], digits.y[:80], digits.X[80:], digits.y[80:], shape=(28, 28))
+    return (held,), {"candidates": Candidates(digits.X_test, digits.y_test)}
+
+
+def two_clouds():
+    data = datasets.load("two-gaussians", seed=2)
+    held = Pipeline(data.X[:32], data.y[:32], data.X[32:], data.y[32:], low=-9.5, high=9.5)
+    return (held,), {"candidates": Candidates(data.X_test, data.y_test)}
+
+
 VICTIMS = {
     "algorithm": blind_ridge,
     "blind-surrogate": three_classes_blind,
@@ -155,6 +167,9 @@ VICTIMS = {
     "margin-membership": far_apart,
     "margin-rehearsal": points_on_a_sphere,
     "model-inversion": ten_digits,
+    "poisoning": zeros_and_eights,
+    "poisoning-defences": zeros_and_eights,
+    "poisoning-map": two_clouds,
     "published-extraction": planes_through_the_origin,
     "rounded-release": large_ridge,
     "span-membership": ten_digits_and_others,
@@ -170,6 +185,9 @@ VICTIMS = {
 OPTIONS = {
     "margin-rehearsal": {"trials": 8, "points": 5, "hidden": 5000, "fresh": 100, "depth": 50},
     "kkt-reconstruction": {"steps": 60, "count": 10},
+    "poisoning": {"points": 12, "batch": 6, "iterations": 6, "starts": 2, "repetitions": 2},
+    "poisoning-defences": {"points": 12, "batch": 12, "iterations": 6, "starts": 1, "parts": 10},
+    "poisoning-map": {"cells": 8, "penalties": 3, "epochs": 100},
 }
 "Where the defaults take long."
 

@@ -26,12 +26,13 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from divulge import Candidates, TrainingData, datasets
-from divulge.datasets import pictures
+from divulge.datasets import features, pictures
 from divulge.errors import BadInput
 
 EMBEDDED = ("mnist", "mnist-odd-even", "mnist-0-8", "fashion-mnist", "fashion-mnist-tshirt-pullover")
 TABLES = ("breast-cancer", "cars", "diabetes", "digits", "iris", "wine")
-MADE = ("gaussian-blobs", "sphere", "normal", "gaussian-mixture", "linear")
+MADE = ("gaussian-blobs", "sphere", "normal", "gaussian-mixture", "two-gaussians", "linear")
+PHOTOGRAPHS = ("cifar10", "cifar-vehicles-animals", "cifar-dog-ship", "cifar-dog-ship-features")
 
 
 @pytest.fixture(autouse=True)
@@ -59,7 +60,7 @@ def full_set(path: Path, shape: tuple[int, ...] = (28, 28), rows: int = 8200, te
 
 def test_every_name_has_a_line() -> None:
     known = datasets.names()
-    assert set(known) == {*EMBEDDED, *TABLES, *MADE, "cifar10", "cifar-vehicles-animals"}
+    assert set(known) == {*EMBEDDED, *TABLES, *MADE, *PHOTOGRAPHS}
     assert all(line and "\n" not in line for line in known.values())
 
 
@@ -243,6 +244,7 @@ def test_another_seed_draws_other_rows() -> None:
         ("sphere", {"dimensions": 3}, "dataset sphere: unknown key 'dimensions'; did you mean 'dimension'?"),
         ("sphere", {"dimension": 0}, "expected a whole number from 1 for dimension, got 0"),
         ("sphere", {"dimension": 2.0}, "expected a whole number from 1 for dimension, got 2.0"),
+        ("two-gaussians", {"dimension": 3}, "dataset two-gaussians: unknown key 'dimension'"),
         ("linear", {"noise": -1}, "expected a number from 0 for noise, got -1"),
         ("linear", {"noise": float("nan")}, "expected a number from 0 for noise, got nan"),
         ("linear", {"noise": "loud"}, "expected a number from 0 for noise, got 'loud'"),
@@ -281,6 +283,17 @@ def test_a_mixture_has_two_round_clouds_with_opposite_centres(options: dict[str,
     np.testing.assert_allclose(centres[0], -centres[1], atol=0.06)
     assert np.linalg.norm(centres[1]) == pytest.approx(norm, abs=0.06)
     np.testing.assert_allclose(np.cov((found.X - found.y[:, None] * centres[1]).T), np.eye(16), atol=0.06)
+
+
+def test_two_gaussians_lie_side_by_side_in_the_plane() -> None:
+    small = datasets.load("two-gaussians")
+    assert (small.X.shape, small.X_test.shape, small.y.sum(), small.y_test.sum()) == ((96, 2), (1000, 2), 0, 0)
+    found = datasets.load("two-gaussians", samples=40_000)
+    for label in (-1, 1):
+        cloud = found.X[found.y == label]
+        assert len(cloud) == 20_000
+        np.testing.assert_allclose(cloud.mean(axis=0), [3 * label, 0], atol=0.05)
+        np.testing.assert_allclose(np.cov(cloud.T), np.diag([2.5, 1.5]), atol=0.08)
 
 
 def test_a_linear_regression_without_noise_is_exact() -> None:
@@ -327,6 +340,66 @@ def test_cifar_comes_from_the_folder_alone(tmp_path: Path, monkeypatch: pytest.M
     assert len(found.X_test) == 50
     assert found.classes == ("vehicle", "animal")
     assert len(datasets.load("cifar10").classes) == 10
+
+
+@pytest.fixture
+def photographs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    full_set(tmp_path / "cifar10.npz", (32, 32, 3), rows=300, tests=50)
+    monkeypatch.setenv("DIVULGE_DATA", str(tmp_path))
+
+
+@pytest.mark.usefixtures("photographs")
+def test_dogs_are_minus_and_ships_plus_one() -> None:
+    found, everything = datasets.load("cifar-dog-ship"), datasets.load("cifar10")
+    np.testing.assert_array_equal(found.X[found.y == -1], everything.X[everything.y == 5])
+    np.testing.assert_array_equal(found.X[found.y == 1], everything.X[everything.y == 8])
+    assert found.classes == ("dog", "ship")
+    assert (len(found.X), len(found.X_test)) == (60, 10)
+
+
+@pytest.mark.usefixtures("photographs")
+def test_features_are_those_of_the_pictures_drawn_scaled_by_the_training_rows() -> None:
+    found = datasets.load("cifar-dog-ship-features", samples=20, seed=1)
+    drawn = datasets.load("cifar-dog-ship", samples=20, seed=1)
+    raw, raw_test = (features.filtered(X.reshape(-1, 32, 32, 3)) for X in (drawn.X, drawn.X_test))
+    for X, before in ((found.X, raw), (found.X_test, raw_test)):
+        scaled = np.clip((before - raw.mean(axis=0)) / raw.std(axis=0), -3, 3) / 6
+        np.testing.assert_allclose(X, scaled, atol=1e-9)
+    np.testing.assert_array_equal(found.y, drawn.y)
+    assert (found.X.shape, found.X_test.shape, found.shape) == ((20, 2048), (10, 2048), None)
+    assert found.name == "cifar-dog-ship-features"
+    assert "CIFAR-10 by Alex Krizhevsky" in found.source
+    assert "stand in for" in found.source
+    TrainingData(found.X, found.y)
+
+
+def test_a_feature_is_the_mean_of_a_filters_answers_over_a_quarter() -> None:
+    picture = np.random.default_rng(0).random((1, 11, 9, 3))
+    kernel = features.filters(75)[7]
+    answers = np.zeros((7, 5))
+    for down, across in np.ndindex(7, 5):
+        patch = picture[0, down : down + 5, across : across + 5].transpose(2, 0, 1).ravel()
+        answers[down, across] = (patch - patch.mean()) @ kernel / np.sqrt(patch.var() + features.FAINT)
+    quarters = [answers[rows, columns] for rows in (slice(3), slice(4, 7)) for columns in (slice(2), slice(3, 5))]
+    expected = [np.maximum(sign * part - features.THRESHOLD, 0).mean() for part in quarters for sign in (1, -1)]
+    assert max(expected) > 0
+    np.testing.assert_allclose(features.filtered(picture)[0, 7 :: features.FILTERS], expected, atol=1e-5)
+
+
+def test_filters_are_fixed_of_mean_0_and_length_1() -> None:
+    kernels = features.filters(75)
+    np.testing.assert_array_equal(kernels, features.filters(75))
+    np.testing.assert_allclose(kernels.mean(axis=1), 0, atol=1e-6)
+    np.testing.assert_allclose(np.linalg.norm(kernels, axis=1), 1, atol=1e-6)
+
+
+def test_features_see_neither_brightness_nor_contrast_nor_the_other_pictures() -> None:
+    seen = np.random.default_rng(0).random((features.BLOCK + 2, 12, 12, 3))
+    whole = features.filtered(seen)
+    np.testing.assert_allclose(features.filtered(0.5 * seen + 0.3), whole, atol=0.01)
+    np.testing.assert_allclose(features.filtered(seen[-1:]), whole[-1:], atol=1e-5)
+    assert whole.max() > 0.3
+    assert not features.filtered(np.full((1, 12, 12, 3), 0.7)).any()
 
 
 def test_a_missing_set_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,10 +5,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import vl_convert
 
 from divulge import report
 from divulge.contract import Curve, HeatMap, Histogram, Scatter
-from divulge.report import charts, thinning
+from divulge.report import canvas, charts, maps, thinning
 
 
 def test_a_thinned_line_keeps_its_ends_and_its_extremes():
@@ -126,6 +127,92 @@ def test_a_crowded_scatter_plot_is_thinned_and_says_so():
     assert drawn.note == "8,500 more points would lie on those drawn."
 
 
+def overlaid(groups=None, lines=None, columns=(0.0, 1, 3), rows=(5.0, 7)):
+    values = np.arange(len(rows) * len(columns), dtype=float).reshape(len(rows), len(columns))
+    return HeatMap("m", "x", "y", values, np.array(columns), np.array(rows), "loss", groups or {}, lines or {})
+
+
+def rendered(drawn):
+    """The drawing as the page makes it, without the page."""
+    rows = {
+        name: [dict(zip(part, row, strict=True)) for row in zip(*part.values(), strict=True)]
+        for name, part in drawn.data.items()
+    }
+    return vl_convert.vegalite_to_svg({**drawn.spec, "width": 400, "config": canvas.CONFIG, "datasets": rows})
+
+
+POINT = {"poison": (np.array([1.0]), np.array([6.0]))}
+
+
+def test_cells_under_points_reach_half_way_to_their_neighbours():
+    drawn = charts.heat_map(overlaid(POINT))
+    assert drawn.data["cells"] == {
+        "left": [-0.5, 0.5, 2.0] * 2,
+        "right": [0.5, 2.0, 4.0] * 2,
+        "low": [4.0] * 3 + [6.0] * 3,
+        "high": [6.0] * 3 + [8.0] * 3,
+        "value": [0, 1, 2, 3, 4, 5],
+    }
+    encoding = drawn.spec["layer"][0]["encoding"]
+    assert [encoding[axis]["scale"]["domain"] for axis in "xy"] == [[-0.5, 4.0], [4.0, 8.0]]
+    falling = charts.heat_map(overlaid(POINT, columns=(3.0, 1, 0)))
+    assert falling.data["cells"]["left"][:3] == [4.0, 2.0, 0.5]
+    assert falling.spec["layer"][0]["encoding"]["x"]["scale"]["domain"] == [-0.5, 4.0]
+
+
+def test_points_off_the_map_are_not_drawn_and_counted():
+    groups = {"a": (np.array([-0.5, 4.1, np.nan]), np.array([8.0, 5, 5])), "b": (np.array([1.0]), np.array([9.0]))}
+    drawn = charts.heat_map(overlaid(groups))
+    assert drawn.data["dots"] == {"x": [-0.5], "y": [8.0], "group": ["a"]}
+    assert drawn.note == "3 points not drawn: outside the map, or not finite."
+
+
+def test_a_map_that_points_would_hide_shows_some_of_them_and_says_so():
+    x = np.linspace(0, 3, 2000)
+    drawn = charts.heat_map(overlaid({"a": (x, np.full(2000, 6.0))}))
+    assert len(drawn.data["dots"]["x"]) == maps.MARKED
+    assert drawn.note == "1,500 more points would hide the map."
+
+
+def test_a_line_over_a_map_goes_where_its_points_go_and_ends_with_the_map():
+    drawn = charts.heat_map(overlaid(lines={"boundary": (np.array([2.0, 1, 2, np.nan]), np.array([-90.0, 6, 90, 0]))}))
+    assert drawn.data["lines"] == {"x": [2, 1, 2], "y": [-90, 6, 90], "line": ["boundary"] * 3, "step": [0, 1, 2]}
+    for layer in drawn.spec["layer"][1:]:
+        assert layer["mark"]["clip"]
+        assert layer["encoding"]["order"]["field"] == "step"
+        assert layer["encoding"]["y"]["scale"]["domain"] == [4.0, 8.0]
+
+
+def test_a_large_map_under_points_is_drawn_as_blocks():
+    side = np.arange(300.0)
+    drawn = charts.heat_map(HeatMap("", "x", "y", np.ones((300, 300)), side, side, groups=POINT))
+    cells = drawn.data["cells"]
+    assert len(cells["value"]) == 10_000
+    assert (cells["left"][:2], cells["right"][99], cells["high"][-1]) == ([-0.5, 2.5], 299.5, 299.5)
+    assert drawn.note == "300 × 300 values, drawn as the means of 100 × 100 blocks."
+    assert len(drawn.json) < 200_000
+
+
+def test_whatever_lies_over_a_map_is_named_and_rimmed():
+    svg = rendered(charts.heat_map(overlaid(POINT, {"boundary": (np.array([0.0, 3]), np.array([5.0, 7]))})))
+    for name in ("loss", "poison", "boundary"):
+        assert f">{name}</text>" in svg
+    assert svg.count("role-legend-entry") == 3
+    assert svg.index(f'stroke="{maps.DARK}"') < svg.index('stroke="var(--over)"') < svg.index(f'fill="{maps.FILLS[0]}"')
+
+
+def test_a_map_with_nothing_over_it_keeps_its_names():
+    assert charts.heat_map(overlaid()).data["cells"]["x"] == ["0", "1", "3"] * 2
+
+
+def test_numbers_that_repeat_are_written_once():
+    side = np.arange(100.0)
+    drawn = charts.heat_map(HeatMap("", "x", "y", np.random.default_rng(0).random((100, 100)), side, side, groups=POINT))
+    cells = json.loads(drawn.json)["data"]["cells"]
+    assert [cells["left"]["names"][place] for place in cells["left"]["at"]] == drawn.data["cells"]["left"]
+    assert cells["value"] == drawn.data["cells"]["value"]
+
+
 def test_columns_with_like_names_stay_apart():
     drawn = charts.heat_map(HeatMap("", "x", "y", np.ones((1, 3)), np.array([1.0, 1.0, 1.0]), np.array(["a"])))
     assert len(set(drawn.data["cells"]["x"])) == 3
@@ -139,6 +226,7 @@ def test_columns_with_like_names_stay_apart():
         Scatter("", "x", "y", {"a": (np.zeros(0), np.zeros(0))}, marks={"here": 1.0}),
         Scatter("", "x", "y", {}),
         HeatMap("", "x", "y", np.full((1, 2), np.nan), np.arange(2), np.arange(1)),
+        HeatMap("", "x", "y", np.full((2, 2), np.nan), np.arange(2), np.arange(2), groups={"a": (np.ones(1), np.ones(1))}),
         HeatMap("", "x", "y", np.zeros((0, 0)), np.zeros(0), np.zeros(0)),
     ],
 )

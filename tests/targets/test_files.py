@@ -160,10 +160,38 @@ def test_poison_and_pipelines_have_labels(tmp_path: Path) -> None:
 def test_a_pipeline_of_tables_names_its_validation_file(tmp_path: Path) -> None:
     for name, rows in (("train.csv", 12), ("val.csv", 5)):
         pd.DataFrame(X, columns=list("abc")).assign(y=Y)[:rows].to_csv(tmp_path / name, index=False)
-    held = read("pipeline", tmp_path / "train.csv", target="y", validation="val.csv", rows=[0, 6])
-    assert (len(held.X), len(held.X_val), held.learner) == (6, 5, "logistic")
+    held = read("pipeline", tmp_path / "train.csv", target="y", validation="val.csv", rows=[0, 6], high=50)
+    assert (len(held.X), len(held.X_val), held.learner, held.high.tolist()) == (6, 5, "logistic", [50] * 3)
     with refused("expected validation points beside train.csv, got none"):
         read("pipeline", tmp_path / "train.csv", target="y")
+
+
+def test_a_pipeline_says_what_a_contributed_point_may_be(tmp_path: Path) -> None:
+    pictures = RNG.integers(0, 256, (6, 2, 3), dtype=np.uint8)
+    parts = {"X": pictures, "y": Y[:6], "X_val": pictures[:2], "y_val": Y[:2]}
+    plain = read("pipeline", npz(tmp_path / "a.npz", **parts), scale=True)
+    assert (plain.shape, plain.low, plain.high, plain.groups) == ((2, 3), None, None, None)
+    limited = read("pipeline", tmp_path / "a.npz", scale=True, low=0, high=1.5)
+    assert (limited.low.tolist(), limited.high.tolist()) == ([0] * 6, [1.5] * 6)
+    path = npz(tmp_path / "b.npz", **parts, low=np.full((2, 3), -1), high=255, groups=np.arange(6).reshape(2, 3))
+    held = read("pipeline", path, low=-2.5)
+    assert (held.low.tolist(), held.high.tolist(), held.groups.tolist()) == ([-2.5] * 6, [255] * 6, list(range(6)))
+    assert read("pipeline", path).low.tolist() == [-1] * 6
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"low": [0, 0, 0]}, r"expected a number for low, got \[0, 0, 0\]; for one a feature, save an array low in an npz"),
+        ({"high": True}, "expected a number for high, got True"),
+        ({"low": 100}, "12 of 12 outside"),
+        ({"lows": 0}, "unknown key 'lows'; did you mean 'low'"),
+    ],
+)
+def test_wrong_limits_of_a_pipeline_are_refused(tmp_path: Path, options: dict[str, Any], sentence: str) -> None:
+    path = npz(tmp_path / "a.npz", X=X[:7], y=Y[:7], X_val=X[7:], y_val=Y[7:])
+    with refused(sentence):
+        read("pipeline", path, **options)
 
 
 @pytest.mark.parametrize("ending", ["npz", "csv", "parquet"])

@@ -10,6 +10,7 @@ from divulge.attacks.hyperparameters import (
 )
 from divulge.attacks.linear_extraction import LinearExtraction
 from divulge.attacks.membership import ImportedMembership, MarginMembership, MarginRehearsal, SpanMembership
+from divulge.attacks.poisoning import Poisoning, PoisoningDefences, PoisonMap
 from divulge.attacks.published_extraction import PublishedExtraction
 from divulge.attacks.reconstruction import FirstLayerImages, KktReconstruction, ModelInversion, SpanReconstruction
 from divulge.attacks.surrogate import BlindSurrogate, Surrogate
@@ -28,6 +29,9 @@ __all__ = [
     "MarginMembership",
     "MarginRehearsal",
     "ModelInversion",
+    "PoisonMap",
+    "Poisoning",
+    "PoisoningDefences",
     "PublishedExtraction",
     "RoundedRelease",
     "SpanMembership",

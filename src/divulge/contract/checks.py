@@ -77,6 +77,56 @@ def names(value: Any, count: int, what: str) -> Array:
     return frozen(array)
 
 
+def bound(value: Any, features: int, what: str) -> Array:
+    """A limit for every feature (features,), given as one number for all or one for each."""
+    limit = numbers(value, what)
+    if limit.shape not in ((), (features,)):
+        raise BadInput(
+            f"expected one number for {what}, or one for each of the {features} features, got shape {limit.shape}; "
+            "give one of the two"
+        )
+    return frozen(np.broadcast_to(limit, (features,)).astype(float))
+
+
+def refuse_outside(X: Array, low: Array | None, high: Array | None) -> None:
+    """Refuse limits that are the wrong way round, or that leave out points of X (n, features)."""
+    if low is not None and high is not None and (low > high).any():
+        reversed_in = np.flatnonzero(low > high)
+        first = reversed_in[0]
+        raise BadInput(
+            f"expected low ≤ high in every feature, got {low[first]:g} and {high[first]:g} in feature {first}, one of "
+            f"{len(reversed_in)} the wrong way round; exchange or correct them"
+        )
+    beyond = np.zeros_like(X)
+    # Limits are rounded as the points were; one that their precision cannot hold limits nothing.
+    with np.errstate(over="ignore"):
+        if low is not None:
+            beyond = np.maximum(beyond, low.astype(X.dtype) - X)
+        if high is not None:
+            beyond = np.maximum(beyond, X - high.astype(X.dtype))
+    outside = (beyond > 0).any(axis=1)
+    if outside.any():
+        worst = int(beyond.max(axis=0).argmax())
+        raise BadInput(
+            f"expected every training and validation point within low and high, got {int(outside.sum())} of {len(X)} "
+            f"outside, the furthest by {beyond[:, worst].max():g} in feature {worst}; widen the box or correct the data"
+        )
+
+
+def numbered(value: Any, features: int, what: str) -> Array:
+    """A whole number from 0 for every feature."""
+    array = numbers(value, what)
+    if array.shape != (features,):
+        raise BadInput(
+            f"expected a whole number for each of the {features} features as {what}, got shape {array.shape}; "
+            "give one a feature"
+        )
+    wrong = array[(array < 0) | (array != np.round(array))]
+    if len(wrong):
+        raise BadInput(f"expected whole numbers from 0 as {what}, got {wrong[0]:g}; number them 0, 1, 2, ...")
+    return frozen(array.astype(np.int64))
+
+
 def frozen(array: Array) -> Array:
     array = array.view()
     array.flags.writeable = False

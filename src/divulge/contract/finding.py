@@ -103,7 +103,7 @@ class Histogram:
 
 @dataclass(frozen=True, eq=False)
 class HeatMap:
-    """A quantity over two axes: values (len(rows), len(columns))."""
+    """A quantity over two axes: values (len(rows), len(columns)), with points and lines over it where there are any."""
 
     title: str
     x: str
@@ -112,9 +112,19 @@ class HeatMap:
     columns: Array
     rows: Array
     value: str = "value"
+    groups: Mapping[str, tuple[Array, Array]] = field(default_factory=dict)
+    "Points drawn over it, by name: x and y, in the units of columns and rows."
+    lines: Mapping[str, tuple[Array, Array]] = field(default_factory=dict)
+    "Lines drawn over it, such as a decision boundary."
 
     def __post_init__(self) -> None:
         _fits(f"the heat map {self.title!r}", np.shape(self.values), (len(self.rows), len(self.columns)))
+        for kind, parts in (("group", self.groups), ("line", self.lines)):
+            for name, (x, y) in parts.items():
+                _fits(f"{kind} {name!r} of the heat map {self.title!r}", np.shape(y), np.shape(x))
+        if self.groups or self.lines:
+            for side in ("columns", "rows"):
+                _in_order(f"{side} of the heat map {self.title!r}", np.asarray(getattr(self, side)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,6 +154,16 @@ Figure = Curve | ImagePairs | Histogram | HeatMap | Scatter
 def _fits(what: str, got: tuple[int, ...], expected: tuple[int, ...]) -> None:
     if got != expected:
         raise BadInput(f"expected shape {expected} for {what}, got {got}; correct the figure")
+
+
+def _in_order(what: str, values: Array) -> None:
+    """Refuse values between which no point has a place."""
+    steps = np.diff(values) if values.dtype.kind in "iuf" else np.zeros(0)
+    if not len(steps) or not np.isfinite(values).all() or not ((steps > 0).all() or (steps < 0).all()):
+        raise BadInput(
+            f"expected at least two numbers that grow or fall as {what}, for there are points or lines over it, "
+            f"got {str(values.tolist())[:40]}; sort them, or leave groups and lines out"
+        )
 
 
 @dataclass(frozen=True)

@@ -103,6 +103,9 @@ TASKS = {
         "colour photographs of vehicles (−1) or animals (+1) (not in the package)",
         "cifar10", (0, 1, 8, 9), (2, 3, 4, 5, 6, 7), ("vehicle", "animal"),
     ),
+    "cifar-dog-ship": Task(
+        "colour photographs of dogs (−1) or ships (+1) (not in the package)", "cifar10", (5,), (8,), ("dog", "ship")
+    ),
 }  # fmt: skip
 NAMES = {name: task.line for name, task in TASKS.items()}
 

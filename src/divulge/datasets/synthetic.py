@@ -61,6 +61,19 @@ def gaussian_mixture(rng: np.random.Generator, *, dimension: int = 100, separati
     return draw
 
 
+def two_gaussians(rng: np.random.Generator) -> Draw:
+    """Two clouds in the plane, of equally many points: around (−3, 0) and (3, 0), with variances 2.5 along and 1.5 across.
+
+    The example of Carnerero-Cano et al. 2021, appendix C.1.
+    """
+
+    def draw(rows: int) -> Labelled:
+        y = 2 * rng.permutation(np.arange(rows) % 2) - 1
+        return y[:, None] * np.array([3.0, 0.0]) + np.sqrt([2.5, 1.5]) * rng.standard_normal((rows, 2)), y
+
+    return draw
+
+
 def linear(rng: np.random.Generator, *, dimension: int = 20, noise: float = 0.1) -> Draw:
     """A regression: y = Xw + noise, with Gaussian X and w."""
     w = rng.standard_normal(dimension)
@@ -88,6 +101,9 @@ FAMILIES = {
     "normal": Family("made to order: normal points, labels by chance", normal, samples=20, test=5000),
     "gaussian-mixture": Family(
         "made to order: two clouds with opposite centres, labelled by cloud", gaussian_mixture, samples=20, test=5000
+    ),
+    "two-gaussians": Family(
+        "made to order: two clouds in the plane, side by side, that overlap a little", two_gaussians, samples=96, test=1000
     ),
     "linear": Family("made to order: a linear regression with noise", linear, samples=200, test=1000),
 }

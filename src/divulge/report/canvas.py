@@ -30,6 +30,7 @@ CONFIG: dict[str, Any] = {
     "legend": {
         "orient": "top", "labelColor": "var(--ink)", "titleColor": "var(--soft)", "labelFontSize": 12,
         "titleFontWeight": "normal", "labelLimit": 300, "columnPadding": 16, "symbolSize": 240, "offset": 20,
+        "layout": {"top": {"direction": "vertical", "anchor": "start", "margin": 8}},
     },
 }  # fmt: skip
 "Shared by every chart of a page. Colours are CSS, so a change of scheme needs no redrawing."
@@ -111,9 +112,10 @@ def tip(field: str, title: str) -> alt.Tooltip:
 
 
 def _packed(column: list[Any]) -> list[Any] | dict[str, list[Any]]:
-    """Names that repeat are written once, and then by their place in the list of names."""
+    """Values that repeat are written once, and then by their place in the list of them: names, and edges of cells."""
     names = dict.fromkeys(column)
-    if not all(isinstance(name, str) for name in names) or len(names) == len(column):
+    least = 2 if all(isinstance(name, str) for name in names) else 10
+    if len(names) == len(column) or len(names) * least > len(column):
         return column
     places = {name: place for place, name in enumerate(names)}
     return {"names": list(names), "at": [places[name] for name in column]}

@@ -9,7 +9,7 @@ import altair as alt
 import numpy as np
 
 from divulge.contract import Array, Curve, HeatMap, Histogram, Scatter
-from divulge.report import thinning, wording
+from divulge.report import maps, thinning, wording
 from divulge.report.canvas import Chart, Columns, axis, colour, dash, shape, spec, tip
 
 HOVERED = 150
@@ -90,7 +90,7 @@ def scatter(figure: Scatter) -> Chart:
         whole = np.size(x)
         x, y = _drawable(figure, x, y)
         missing += whole - len(x)
-        kept = np.unique(np.linspace(0, len(x) - 1, min(len(x), SCATTERED)).astype(int))
+        kept = thinning.some(len(x), SCATTERED)
         crowded += len(x) - len(kept)
         dots["x"] += thinning.rounded(x[kept])
         dots["y"] += thinning.rounded(y[kept])
@@ -162,6 +162,8 @@ def histogram(figure: Histogram) -> Chart:
 
 
 def heat_map(figure: HeatMap) -> Chart:
+    if figure.groups or figure.lines:
+        return maps.drawn_over(figure)
     values, rows, columns = thinning.blocks(np.asarray(figure.values, dtype=float))
     row_names = _labels(np.asarray(figure.rows)[rows])
     column_names = _labels(np.asarray(figure.columns)[columns])
@@ -180,9 +182,7 @@ def heat_map(figure: HeatMap) -> Chart:
         color=alt.Color("value:Q", title=figure.value, scale=alt.Scale(scheme="viridis")),
         tooltip=[alt.Tooltip("x:O", title=figure.x), alt.Tooltip("y:O", title=figure.y), tip("value", figure.value)],
     )
-    whole = np.shape(figure.values)
-    drawn_as = f"{wording.shape(whole)} values, drawn as the means of {wording.shape(values.shape)} blocks."
-    note = drawn_as if whole != values.shape else ""
+    note = maps.blocks_drawn(figure, values)
     return Chart(figure.title, spec([encoded], figure.title), {"cells": cells}, note, empty=not np.isfinite(values).any())
 
 

@@ -18,6 +18,8 @@ _OPENINGS = {
 "What it means to hold a thing, for the start of a sentence."
 _REACHED = {"membership": "tells who was in the training data"}
 "What it means to win a thing, where its name alone says little."
+_WON = {"poison": "poison that raises the model's error"}
+"The same, where one step wins it."
 
 
 def sentences(record: Record) -> list[str]:
@@ -67,7 +69,7 @@ def _direct(paths: Paths) -> list[str]:
             gathered.setdefault(edge.sources, []).append(edge)
     said = []
     for sources, edges in gathered.items():
-        kinds = list(dict.fromkeys(wording.kind(paths.kinds[edge.won]) for edge in edges))
+        kinds = list(dict.fromkeys(_WON.get(paths.kinds[edge.won], wording.kind(paths.kinds[edge.won])) for edge in edges))
         verb = "were" if len(kinds) > 1 or kinds[0].endswith("s") else "was"
         won = f"{wording.listing(kinds)} {verb} won."
         if sources:

@@ -29,6 +29,17 @@ def thin(x: Array, y: Array, limit: int = POINTS) -> Array:
     return np.unique([0, len(y) - 1, *lows, *highs])
 
 
+def some(count: int, limit: int) -> Array:
+    """Positions to keep of points in no order: evenly many of them, the first and the last as well."""
+    return np.unique(np.linspace(0, count - 1, min(count, limit)).astype(int))
+
+
+def between(values: Array) -> Array:
+    """Edges (n + 1,) of cells around values (n,) that grow or fall: half-way to the next, and as far outwards."""
+    middles = (values[1:] + values[:-1]) / 2
+    return np.concatenate([[2 * values[0] - middles[0]], middles, [2 * values[-1] - middles[-1]]])
+
+
 def edges(values: Array, limit: int = BINS) -> Array:
     """Edges of equal bins over values: Freedman and Diaconis's width, within limits."""
     low, high = float(values.min()), float(values.max())

@@ -70,7 +70,10 @@ def _poison(path: Path, options: Options, allow_pickle: bool) -> Poison:
 
 
 def _pipeline(path: Path, options: Options, allow_pickle: bool) -> Pipeline:
-    """Validation points come from the file named by `validation`, or from the arrays X_val and y_val of an npz."""
+    """Validation points come from the file named by `validation`, or from the arrays X_val and y_val of an npz.
+
+    `low` and `high` are numbers; an npz may hold them as arrays of these names, and `groups`.
+    """
     found = rows(path, options, "training points")
     same = {name: options[name] for name in ("features", "target", "shape", "scale") if name in options}
     if "validation" in options:
@@ -83,7 +86,24 @@ def _pipeline(path: Path, options: Options, allow_pickle: bool) -> Pipeline:
         raise BadInput(f"expected validation points beside {path.name}, got none; name their file with validation")
     held_out = rows(other, same, "validation points")
     learner = text(options, "learner", "logistic")
-    return Pipeline(found.X, _labels(found.y, path), held_out.X, _labels(held_out.y, other), learner)
+    y, y_val = _labels(found.y, path), _labels(held_out.y, other)
+    return Pipeline(found.X, y, held_out.X, y_val, learner, found.shape, **_limits(path, options))
+
+
+def _limits(path: Path, options: Options) -> dict[str, Any]:
+    """What a pipeline says of its features, pictures flat as its points are; options go before arrays."""
+    found: dict[str, Any] = {}
+    if path.suffix.lower() == ".npz":
+        arrays = npz(path, contents(path, (".npz",), "a pipeline"), ("low", "high", "groups"))
+        found = {name: array.reshape(-1) if array.ndim else array for name, array in arrays.items()}
+    for name in ("low", "high"):
+        if name in options:
+            found[name] = options[name]
+            if type(found[name]) not in (int, float):
+                raise BadInput(
+                    f"expected a number for {name}, got {found[name]!r}; for one a feature, save an array {name} in an npz"
+                )
+    return found
 
 
 def _membership(path: Path, options: Options, allow_pickle: bool) -> Membership:
@@ -237,6 +257,7 @@ def _labels(y: Array | None, path: Path) -> Array:
 
 
 _ROWS = ("features", "target", "shape", "scale", "rows")
+_PIPELINE = (*_ROWS, "learner", "validation", "validation_features", "validation_target", "low", "high")
 _RECORDED = {"record": ("records", "record"), "score": ("scores", "score"), "member": ("decisions", "member")}
 "Option -> what an array of an npz is called unless it says otherwise, and a column of a table."
 _KERNEL = ("kernel", "gamma", "degree", "coef0")
@@ -244,7 +265,7 @@ _READERS: dict[str, tuple[Reader, tuple[str, ...]]] = {
     "training_data": (_training_data, (*_ROWS, "weights")),
     "candidates": (_candidates, _ROWS),
     "poison": (_poison, _ROWS),
-    "pipeline": (_pipeline, (*_ROWS, "learner", "validation", "validation_features", "validation_target")),
+    "pipeline": (_pipeline, _PIPELINE),
     "membership": (_membership, ("record", "member", "score")),
     "scores": (_scores, ("record", "score", "source")),
     "fitted": (_fitted, ("learner", *_KERNEL, "settings")),

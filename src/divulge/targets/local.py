@@ -17,7 +17,7 @@ from divulge.errors import BadInput
 from divulge.targets.learners import learned, secrets
 from divulge.targets.networks import is_module, jacobian, layers
 
-__all__ = ["layers", "learned", "queries", "secrets"]
+__all__ = ["described", "layers", "learned", "queries", "secrets"]
 
 Q = TypeVar("Q", bound=Predictions)
 Ask = Callable[[Array], Array]
@@ -42,6 +42,13 @@ def queries(cls: type[Q], model: object) -> Q:
     raise BadInput(
         f"expected a torch module or a fitted scikit-learn estimator, got {type(model).__name__}; {_by_hand(cls)}"
     )
+
+
+def described(model: object) -> str:
+    """Which torch module this is: its structure and its weights."""
+    if not is_module(model):
+        raise BadInput(f"expected the name of a learner or a torch module, got {type(model).__name__}; name one")
+    return f"module {_module_identity(model)}"
 
 
 def _module_queries(cls: type[Q], module: Any, dimension: int | None) -> Q:

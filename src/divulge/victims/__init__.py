@@ -83,11 +83,25 @@ def _anonymous(X: Array, y: Array, rng: np.random.Generator, learner: str, **set
     return Victim({"parameters": known, "data": TrainingData(X, y)}, {"fitted": fitted})
 
 
-def _pipeline(X: Array, y: Array, rng: np.random.Generator, learner: str, validation: float = 0.3) -> Victim:
-    """A training process and its data, a share of which is kept for validation."""
+def _pipeline(
+    X: Array,
+    y: Array,
+    rng: np.random.Generator,
+    learner: str,
+    test: Candidates | None,
+    shape: tuple[int, ...] | None,
+    validation: float = 0.3,
+    low: float | None = None,
+    high: float | None = None,
+) -> Victim:
+    """A training process and its data, a share of which is kept for validation; test points are the truth.
+
+    `low` and `high` limit what a contributed point may have in every feature.
+    """
     order = rng.permutation(len(X))
     kept, rest = order[: round(validation * len(X))], order[round(validation * len(X)) :]
-    return Victim({"pipeline": Pipeline(X[rest], y[rest], X[kept], y[kept], learner)}, {})
+    pipeline = Pipeline(X[rest], y[rest], X[kept], y[kept], learner, shape, low, high)
+    return Victim({"pipeline": pipeline}, {} if test is None else {"candidates": Candidates(test.X, test.y, shape)})
 
 
 def _data(X: Array, y: Array, rng: np.random.Generator) -> Victim:
@@ -260,5 +274,5 @@ RECIPES: dict[str, Callable[..., Victim]] = {
     "margin": _margin,
     "univariate": _univariate,
 }
-PICTURED = ("classifier", "margin")
+PICTURED = ("classifier", "margin", "pipeline")
 "Recipes that want to know the shape of pictures, and points to test on."

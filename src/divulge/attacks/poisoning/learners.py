@@ -1,0 +1,148 @@
+"""What a pipeline trains, as the solvers take it: a loss, targets, a regime, and what counts as an error."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+import numpy as np
+
+from divulge.contract import Array, Pipeline
+from divulge.errors import NotApplicable
+from divulge.solvers import inner
+from divulge.solvers.converged import Converged
+from divulge.solvers.inner import RISKS, Shared
+from divulge.solvers.poisoning import Trainer
+from divulge.solvers.unrolled import EarlyStopped
+
+Regime = Literal["converged", "early-stopped"]
+REGRESSIONS = ("ridge",)
+RISK_OF = {"ridge": "squared", "ridge_classifier": "squared_sides", "linear_svc": "squared_hinge"}
+"Learner -> loss; `logistic` has one for two classes and one for more, and so have networks."
+NETWORKS = ("two-layer", "convolutional")
+TOLERANCE = 1e-6
+"Of training to the end: a thousandth of what moves a prediction."
+
+
+@dataclass(frozen=True, eq=False)
+class Learner:
+    """A learner and how long it is trained."""
+
+    name: str
+    risk: str
+    classes: Array | None
+    "None for a regression."
+    regime: Regime
+    epochs: int
+    rate: float
+    groups: Array | None
+    network: Any = None
+    "A torch module with the weights that its training starts from."
+
+    def trainer(self, X: Array, y: Array, X_val: Array, y_val: Array) -> Trainer:
+        """Trains on these points and others that come, and judges by the validation points."""
+        Y, Y_val = self.targets(y), self.targets(y_val)
+        if self.network is not None:
+            from divulge.solvers.network_training import NetworkTraining
+
+            return NetworkTraining(self.network, X, Y, X_val, Y_val, self.risk, steps=self.epochs, rate=self.rate)
+        shared = Shared(X, Y, X_val, Y_val, RISKS[self.risk], self.groups)
+        if self.regime == "converged":
+            return Converged(shared, tolerance=TOLERANCE)
+        return EarlyStopped(shared, steps=self.epochs, rate=self.rate)
+
+    def plain(self, train: Trainer, features: int, strengths: Array) -> inner.Trained:
+        """Trained with no points added, once for each row of strengths (problems, penalties)."""
+        none = len(strengths), len(self.targets(np.zeros(0) if self.classes is None else self.classes[:0]))
+        return train(np.zeros((none[0], 0, features)), np.zeros((*none, 0)), strengths, penalties=False)
+
+    def targets(self, y: Array) -> Array:
+        return inner.targets(self.risk, y, self.classes)
+
+    def labels(self, targets: Array) -> Array:
+        """What targets (outputs, points) stand for."""
+        return targets[0] if self.classes is None else inner.named(targets, self.risk, self.classes)
+
+    def wrong(self, W: Array, b: Array, X: Array, y: Array) -> Array:
+        """(models, points): whether the class is wrong; of a regression, the squared error in variances of the target."""
+        if self.classes is None:
+            return np.asarray((self._scores(W, b, X)[:, 0] - y) ** 2 / max(float(np.var(y)), np.finfo(float).tiny))
+        return np.asarray(self.named(W, b, X) != y)
+
+    def named(self, W: Array, b: Array, X: Array) -> Array:
+        """(models, points): the classes that models name."""
+        return inner.named(self._scores(W, b, X), self.risk, np.asarray(self.classes))
+
+    def _scores(self, W: Array, b: Array, X: Array) -> Array:
+        if self.network is None:
+            return np.asarray(W @ X.T + b[..., None])
+        from divulge.solvers.network_training import NetworkTraining
+
+        Y = self.targets(np.asarray(self.classes)[:1].repeat(len(X)))
+        return NetworkTraining(self.network, X, Y, X, Y, self.risk, steps=1, rate=1.0).scores(W, X)
+
+    @property
+    def measure(self) -> str:
+        return "error" if self.classes is not None else "squared error"
+
+    @property
+    def penalties(self) -> int:
+        return 1 if self.groups is None else int(self.groups.max()) + 1
+
+    def shown(self, error: float) -> str:
+        """An error as a person reads it."""
+        return f"{100 * error:.1f} %" if self.classes is not None else f"{error:.3g} variances"
+
+
+def learner_of(held: Pipeline, regime: Regime, epochs: int, rate: float, width: int, seed: int) -> Learner:
+    """The learner of a pipeline, or why it cannot be poisoned here."""
+    known = ("logistic", *RISK_OF, *NETWORKS)
+    module = held.module
+    if module is None and held.learner not in known:
+        raise NotApplicable(f"a {held.learner} is not differentiated here; of the learners {', '.join(known)} are")
+    if held.y.ndim > 1:
+        raise NotApplicable("one target a point can be attacked, and there are several")
+    classes = None if held.learner in REGRESSIONS else _classes(held)
+    if classes is not None and len(classes) > 2 and held.learner in ("ridge_classifier", "linear_svc"):
+        raise NotApplicable(f"a {held.learner} is attacked with two classes, and there are {len(classes)}; use logistic")
+    risk = RISK_OF.get(held.learner) or ("logistic" if classes is not None and len(classes) == 2 else "softmax")
+    if classes is None and held.y.dtype.kind == "U":
+        raise NotApplicable(f"a {held.learner} needs numbers as targets, and these are names")
+    if module is None and held.learner not in NETWORKS:
+        return Learner(held.learner, risk, classes, regime, epochs, rate, _compact(held.groups))
+    if regime == "converged":
+        raise NotApplicable('networks are not trained to the end here; set regime = "early-stopped"')
+    if held.groups is not None:
+        raise NotApplicable("networks are attacked with one penalty, and there are groups; leave groups out")
+    outputs = 1 if risk == "logistic" else len(cast(Array, classes))
+    network = module if module is not None else _built(held, outputs, width, seed)
+    return Learner(held.learner, risk, classes, regime, epochs, rate, None, network)
+
+
+def _classes(held: Pipeline) -> Array:
+    classes = np.unique(held.y)
+    if len(classes) < 2:
+        raise NotApplicable("the training points have one class only, and nothing to confuse it with")
+    strangers = np.setdiff1d(held.y_val, classes)
+    if len(strangers):
+        raise NotApplicable(f"validation points have a class {strangers[0]} that no training point has; give both the same")
+    if len(np.unique(held.y_val)) < 2:
+        raise NotApplicable("the validation points have one class only, so no model can be judged; add others")
+    if held.y.dtype.kind == "f" and len(classes) > max(20, len(held.y) / 10):
+        raise NotApplicable(f"a {held.learner} names classes, and the targets have {len(classes)} values; use ridge")
+    return classes
+
+
+def _compact(groups: Array | None) -> Array | None:
+    """The same groups, numbered without gaps."""
+    return None if groups is None else np.unique(groups, return_inverse=True)[1]
+
+
+def _built(held: Pipeline, outputs: int, width: int, seed: int) -> Any:
+    from divulge.solvers import architectures
+
+    shape = held.shape or (held.X.shape[1],)
+    problem = architectures.unfit(held.learner, shape)
+    if problem:
+        raise NotApplicable(problem)
+    return architectures.build(held.learner, shape, outputs, seed, width)

@@ -1,0 +1,247 @@
+"""What a campaign did to the models: errors, penalties and weights by setting, as scores, figures and sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from divulge.attacks.poisoning.learners import Learner
+from divulge.contract import Array, Curve, Figure, Histogram, ImagePairs, Poison, Score
+
+CONFIDENCE = 0.95
+"Of intervals over splits."
+CERTAIN = 0.01
+"Chance at which a difference between two models counts as none."
+PAIRS = 24
+"Pictures shown."
+NAMES = {
+    "weak": "weakest penalty",
+    "fixed": "fixed penalty",
+    "cross-validated": "penalty tuned on clean data",
+    "learned": "penalty re-tuned",
+    "strong": "strongest penalty",
+}
+FLIPPED = "as many validation points with wrong labels"
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """Models of every setting, (splits, levels, outputs, features), as a loot's `trained` has them."""
+
+    learner: Learner
+    counts: Array
+    "(levels,): contributed points, from 0."
+    clean: int
+    "Training points."
+    arrays: Mapping[str, Array]
+    own: str
+    "The setting that is the pipeline's."
+
+    @property
+    def settings(self) -> list[str]:
+        return [name for name in NAMES if f"{name} W" in self.arrays]
+
+    def models(self, setting: str, null: bool = False) -> tuple[Array, Array]:
+        kind = f"{setting} null" if null else setting
+        return self.arrays[f"{kind} W"], self.arrays[f"{kind} b"]
+
+    def strengths(self, setting: str) -> Array:
+        """(splits, levels, penalties)"""
+        return self.arrays[f"{setting} strengths"]
+
+    def fractions(self, count: int) -> str:
+        """Of the training set, and of the mix."""
+        return f"{100 * count / self.clean:.1f} % of the training set, {100 * count / (self.clean + count):.1f} % of the mix"
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """Errors on one set of points: (splits, levels) by setting, and what the same points unoptimised would do."""
+
+    outcome: Outcome
+    where: str
+    "`validation` or `test`"
+    errors: Mapping[str, Array]
+    nulls: Mapping[str, Array]
+    chance: float
+    "Of so many more errors than the clean model's, with the pipeline's own setting, if the points did nothing."
+
+    @property
+    def raised(self) -> bool:
+        """Whether the points do something, and more than wrong labels alone."""
+        own = self.outcome.own
+        return self.chance < CERTAIN and self.mean(own) > float(self.nulls[own][:, -1].mean())
+
+    def mean(self, setting: str, level: int = -1) -> float:
+        return float(self.errors[setting][:, level].mean())
+
+    def sentence(self) -> str:
+        """How far errors rise, where the penalty stays and where it answers."""
+        count, shown = int(self.outcome.counts[-1]), self.outcome.learner.shown
+        measure = f"{self.where} {self.outcome.learner.measure}"
+        still = next((name for name in ("fixed", "cross-validated", "weak", "strong") if name in self.errors), None)
+        parts = []
+        if still is not None:
+            parts.append(
+                f"{count} points ({self.outcome.fractions(count)}) raise {measure} from {shown(self.mean(still, 0))} to "
+                f"{shown(self.mean(still))} with the {NAMES[still]}"
+            )
+        if "learned" in self.errors:
+            reach = f"from {shown(self.mean('learned', 0))} to {shown(self.mean('learned'))}"
+            parts.append(
+                f"with the penalty re-tuned the best attack found takes it {reach}"
+                if parts
+                else f"{count} points ({self.outcome.fractions(count)}) raise {measure} {reach} with the penalty re-tuned"
+            )
+        return "; ".join([*parts, "a lower bound on the worst case"]) + "."
+
+    def scores(self) -> dict[str, Score]:
+        outcome, measure = self.outcome, f"{self.where} {self.outcome.learner.measure}"
+        own = _mean(self.errors[outcome.own][:, -1], float(self.nulls[outcome.own][:, -1].mean()), FLIPPED)
+        scores = {measure: own}
+        for name, errors in self.errors.items():
+            if len(self.errors) > 1:
+                scores[f"{measure}, {NAMES[name]}"] = _mean(errors[:, -1], float(self.nulls[name][:, -1].mean()), FLIPPED)
+        if {"learned", "cross-validated"} <= self.errors.keys():
+            ratios = self.errors["learned"][:, -1].mean() / max(self.mean("cross-validated"), 1e-12)
+            scores[f"{measure} re-tuned, in that of the penalty tuned on clean data"] = Score(
+                float(ratios), 1.0, "re-tuning that changes nothing"
+            )
+        if "learned" in self.errors:
+            found = outcome.strengths("learned").mean(axis=2)
+            scores["growth of the penalty's logarithm"] = _mean(
+                found[:, -1] - found[:, 0], 0.0, "a penalty that does not answer"
+            )
+            spreads = [_spread(outcome, "learned"), _spread(outcome, "weak") if "weak" in self.errors else np.ones(1)]
+            scores["spread of the weights, poisoned in clean, re-tuned"] = _mean(
+                spreads[0], float(spreads[1].mean()),
+                "the weakest penalty" if "weak" in self.errors else "weights that stay", better="lower",
+            )  # fmt: skip
+        return scores
+
+    def notes(self) -> list[str]:
+        """Every setting's errors by level."""
+        notes = []
+        for name in self.errors:
+            shown = ", ".join(self.outcome.learner.shown(float(value)) for value in self.errors[name].mean(axis=0))
+            penalty = ", ".join(f"{value:.1f}" for value in self.outcome.strengths(name).mean(axis=(0, 2)))
+            plain = self.outcome.learner.shown(float(self.nulls[name][:, -1].mean()))
+            notes.append(
+                f"{NAMES[name].capitalize()}: {self.where} {self.outcome.learner.measure} {shown} with "
+                f"{', '.join(str(int(count)) for count in self.outcome.counts)} points; {FLIPPED} reach {plain}. "
+                f"Logarithm of the penalty: {penalty}."
+            )
+        return notes
+
+    def figures(self, loot: Poison, low: Array, high: Array) -> tuple[Figure, ...]:
+        return (self._errors(), *_penalties(self.outcome), *_histograms(self.outcome), *_pictures(loot, low, high))
+
+    def _errors(self) -> Curve:
+        percent = 100 * self.outcome.counts / self.outcome.clean
+        scale = 100.0 if self.outcome.learner.classes is not None else 1.0
+        series = {NAMES[name]: (percent, scale * errors.mean(axis=0)) for name, errors in self.errors.items()}
+        plain = self.nulls[self.outcome.own]
+        series["wrong labels only"] = (percent, scale * plain.mean(axis=0))
+        bands = {}
+        if len(plain) > 1:
+            for name, errors in self.errors.items():
+                middle, off = scale * errors.mean(axis=0), scale * errors.std(axis=0, ddof=1)
+                bands[NAMES[name]] = (percent, np.maximum(middle - off, 0), middle + off)
+        unit = "%" if self.outcome.learner.classes is not None else "variances of the target"
+        return Curve(
+            f"What contributed points do to the {self.where} {self.outcome.learner.measure}",
+            "contributed points, % of the training set",
+            f"{self.where} {self.outcome.learner.measure}, {unit}",
+            series,
+            bands=bands,
+        )
+
+
+def measured(outcome: Outcome, where: str, points: Callable[[str], Sequence[tuple[Array, Array]]]) -> Measured:
+    """Errors on points and their labels, which `points` gives for a setting, one pair a split."""
+    errors, nulls = {}, {}
+    chance = 1.0
+    for name in outcome.settings:
+        wrong, plain = (
+            [
+                outcome.learner.wrong(W, b, X, y)
+                for W, b, (X, y) in zip(*outcome.models(name, null), points(name), strict=True)
+            ]
+            for null in (False, True)
+        )
+        errors[name] = np.stack([each.mean(axis=1) for each in wrong])
+        nulls[name] = np.stack([each.mean(axis=1) for each in plain])
+        if name == outcome.own:
+            poisoned, clean = (np.concatenate([each[level] for each in wrong]) for level in (-1, 0))
+            chance = worse(poisoned, clean)
+    return Measured(outcome, where, errors, nulls, chance)
+
+
+def worse(ours: Array, others: Array) -> float:
+    """Chance of so many more errors than another model's on the same points, if neither were better."""
+    if ours.dtype == bool:
+        only, other = int((ours & ~others).sum()), int((others & ~ours).sum())
+        return float(stats.binomtest(only, only + other, alternative="greater").pvalue) if only + other else 1.0
+    if np.ptp(ours - others) == 0:
+        return 1.0
+    return float(stats.ttest_rel(ours, others, alternative="greater").pvalue)
+
+
+def _mean(values: Array, null: float, null_of: str, **rest: Any) -> Score:
+    mean = float(np.mean(values))
+    if len(values) < 2 or float(np.std(values)) == 0:
+        return Score(mean, null, null_of, **rest)
+    half = float(stats.t.ppf(0.5 + CONFIDENCE / 2, len(values) - 1) * np.std(values, ddof=1) / len(values) ** 0.5)
+    low = max(mean - half, 0.0) if (values >= 0).all() else mean - half
+    return Score(mean, null, null_of, interval=(low, mean + half), **rest)
+
+
+def _spread(outcome: Outcome, setting: str) -> Array:
+    """(splits,): standard deviation of the weights after the attack, in that before."""
+    W, _ = outcome.models(setting)
+    flat = W.reshape(*W.shape[:2], -1).std(axis=2)
+    return np.asarray(flat[:, -1] / np.maximum(flat[:, 0], np.finfo(float).tiny))
+
+
+def _penalties(outcome: Outcome) -> tuple[Curve, ...]:
+    if "learned" not in outcome.settings:
+        return ()
+    percent = 100 * outcome.counts / outcome.clean
+    found = outcome.strengths("learned")
+    W, _ = outcome.models("learned")
+    sizes = (W**2).sum(axis=(2, 3))
+    one = found.shape[2] == 1
+    series = {"mean" if not one else "λ": (percent, found.mean(axis=(0, 2)))}
+    if not one:
+        series |= {"least": (percent, found.min(axis=2).mean(axis=0)), "most": (percent, found.max(axis=2).mean(axis=0))}
+    bands = {}
+    if one and len(found) > 1:
+        middle, off = found[..., 0].mean(axis=0), found[..., 0].std(axis=0, ddof=1)
+        bands = {"λ": (percent, middle - off, middle + off)}
+    x = "contributed points, % of the training set"
+    return (
+        Curve("How the re-tuned penalty answers", x, "λ, logarithm of the penalty", series, bands=bands),
+        Curve("How large the re-tuned weights are", x, "‖w‖²", {"‖w‖²": (percent, sizes.mean(axis=0))}, log_y=True),
+    )
+
+
+def _histograms(outcome: Outcome) -> tuple[Histogram, ...]:
+    shown = []
+    for name in [name for name in outcome.settings if name in ("weak", "learned", outcome.own)]:
+        W, _ = outcome.models(name)
+        groups = {"clean": W[0, 0].ravel(), "poisoned": W[0, -1].ravel()}
+        shown.append(Histogram(f"Weights of the model with the {NAMES[name]}", "weight", groups))
+    return tuple(shown)
+
+
+def _pictures(loot: Poison, low: Array, high: Array) -> tuple[ImagePairs, ...]:
+    if loot.shape is None or loot.start is None or len(loot.shape) not in (2, 3) or loot.shape[2:] not in ((), (3,)):
+        return ()
+    span = np.where(high > low, high - low, 1.0)
+    left, right = (((part[:PAIRS] - low) / span).reshape(-1, *loot.shape) for part in (loot.start, loot.X))
+    captions = tuple(f"labelled {label:g}" if loot.y.dtype.kind != "U" else f"labelled {label}" for label in loot.y[:PAIRS])
+    return (ImagePairs("Contributed points", left, right, "began as", "became", captions),)
