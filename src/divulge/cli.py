@@ -259,7 +259,7 @@ def _attack_command(name: str, attack: type[Attack[Any, Any]]) -> Callable[..., 
         held = {kind: _opened(kind, given[kind], given["allow_pickle"]) for kind in needs}
         truth = {}
         if given["truth"]:
-            truth[attack.yields.kind] = _opened(attack.yields.kind, given["truth"], given["allow_pickle"])
+            truth[attack.scored_by.kind] = _opened(attack.scored_by.kind, given["truth"], given["allow_pickle"])
         with terminal.watching(quiet=output.json) as observer:
             audit = auditing.audit(
                 held,
@@ -279,7 +279,7 @@ def _attack_command(name: str, attack: type[Attack[Any, Any]]) -> Callable[..., 
         **{kind: (Annotated[str, Parameter(help=f"The {kind.replace('_', ' ')}: {kind_help}.")], ...) for kind in needs},
         "options": (Annotated[attack | None, Parameter(name="*", group="Options")], None),
         "truth": (
-            Annotated[str | None, Parameter(help=f"The true {attack.yields.kind}, to score against: {kind_help}.")],
+            Annotated[str | None, Parameter(help=f"The true {attack.scored_by.kind}, to score against: {kind_help}.")],
             None,
         ),
         "out": (Annotated[Path | None, Parameter(help=f"The run folder; runs/{name} by default.")], None),

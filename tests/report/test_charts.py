@@ -244,3 +244,14 @@ def test_a_chart_carries_no_address_and_cannot_end_its_element(record):
                 assert "http" not in text
                 assert "<" not in text
                 assert json.loads(text)["spec"]["width"] == "container"
+
+
+def test_maps_beside_each_other_may_share_their_colours():
+    side = np.array([0.0, 1.0])
+    for over in ({}, POINT):
+        own, shared = (
+            charts.heat_map(HeatMap("", "x", "y", np.eye(2), side, side, groups=over, limits=limits))
+            for limits in (None, (0.0, 5.0))
+        )
+        assert "[0.0, 5.0]" in json.dumps(shared.spec)
+        assert "[0.0, 5.0]" not in json.dumps(own.spec)

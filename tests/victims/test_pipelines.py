@@ -31,6 +31,12 @@ def test_every_point_is_trained_on_or_kept_for_validation() -> None:
     assert sorted(map(tuple, together)) == sorted(map(tuple, DIGITS.X))
 
 
+def test_both_parts_have_of_every_class_its_share() -> None:
+    pipeline = held(validation=0.25)
+    assert np.unique(pipeline.y, return_counts=True)[1].tolist() == [15, 15]
+    assert np.unique(pipeline.y_val, return_counts=True)[1].tolist() == [5, 5]
+
+
 def test_a_pipeline_of_pictures_knows_their_shape_and_its_limits() -> None:
     assert held().shape == (28, 28)
     assert held().low is None

@@ -112,6 +112,9 @@ class Attack(Generic[Needs, Won]):
     on_request: ClassVar[bool] = False
     "True for what re-tests a remedy or sells one: an audit runs it only where it is named."
 
+    scored_by: ClassVar[type[Access]]
+    "What its score is measured against; what it yields unless it says otherwise."
+
     needs: ClassVar[tuple[type[Access], ...]]
     yields: ClassVar[type[Access]]
 
@@ -122,6 +125,7 @@ class Attack(Generic[Needs, Won]):
             raise TypeError(f"{cls.__name__} must derive from Attack[Needs, Yields] itself; attacks are never subclassed")
         needs, cls.yields = get_args(header)
         cls.needs = get_args(needs) if get_origin(needs) is tuple else (needs,)
+        cls.scored_by = cls.__dict__.get("scored_by", cls.yields)
         cls.name = cls.__dict__.get("name", cls.__name__)
         words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", cls.__name__)
         cls.title = cls.__dict__.get("title", words[:1] + words[1:].lower())

@@ -116,6 +116,8 @@ class HeatMap:
     "Points drawn over it, by name: x and y, in the units of columns and rows."
     lines: Mapping[str, tuple[Array, Array]] = field(default_factory=dict)
     "Lines drawn over it, such as a decision boundary."
+    limits: tuple[float, float] | None = None
+    "Where its colours begin and end, so that maps beside each other can be compared; None for its own least and most."
 
     def __post_init__(self) -> None:
         _fits(f"the heat map {self.title!r}", np.shape(self.values), (len(self.rows), len(self.columns)))

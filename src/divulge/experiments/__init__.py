@@ -191,7 +191,8 @@ def _cell(experiment: Experiment, changes: Mapping[str, Any], runner: Runner) ->
 
 def _victim(sections: Mapping[str, Mapping[str, Any]], runner: Runner) -> victims.Victim:
     """Train a victim, or find the one an interrupted run trained."""
-    key = fingerprint({**sections, "seed": runner.seed, "code": code_version("divulge.victims")})
+    described = {**sections, "seed": runner.seed}
+    key = fingerprint({**described, "code": code_version("divulge.victims")})
     pieces = Pieces(runner.folder / "victims", runner.observer.log) if runner.folder else None
     if pieces:
         try:
@@ -200,7 +201,8 @@ def _victim(sections: Mapping[str, Mapping[str, Any]], runner: Runner) -> victim
             pass
     data = dict(sections["data"])
     loaded = datasets.load(data.pop("name"), seed=data.pop("seed", runner.seed), **data)
-    rng = np.random.default_rng(np.random.SeedSequence(runner.seed, spawn_key=(int(key[:8], 16),)))
+    # Without the code: the same description draws the same numbers in every version.
+    rng = np.random.default_rng(np.random.SeedSequence(runner.seed, spawn_key=(int(fingerprint(described)[:8], 16),)))
     test = Candidates(loaded.X_test, loaded.y_test) if len(loaded.X_test) else None
     made = victims.make(X=loaded.X, y=loaded.y, rng=rng, test=test, shape=loaded.shape, **sections["victim"])
     if pieces:

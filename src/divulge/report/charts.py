@@ -179,7 +179,7 @@ def heat_map(figure: HeatMap) -> Chart:
         x=alt.X("x:O", title=figure.x, sort=column_names, axis=_few(column_names)),
         # Numbers grow upwards as on any other axis; names are read downwards.
         y=alt.Y("y:O", title=figure.y, sort=row_names[::-1] if upward else row_names, axis=_few(row_names)),
-        color=alt.Color("value:Q", title=figure.value, scale=alt.Scale(scheme="viridis")),
+        color=alt.Color("value:Q", title=figure.value, scale=maps.coloured(figure)),
         tooltip=[alt.Tooltip("x:O", title=figure.x), alt.Tooltip("y:O", title=figure.y), tip("value", figure.value)],
     )
     note = maps.blocks_drawn(figure, values)

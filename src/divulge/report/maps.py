@@ -46,7 +46,7 @@ def drawn_over(figure: HeatMap) -> Chart:
         x2="right",
         y=alt.Y("low:Q", **y),
         y2="high",
-        color=alt.Color("value:Q", title=figure.value, scale=alt.Scale(scheme="viridis")),
+        color=alt.Color("value:Q", title=figure.value, scale=coloured(figure)),
         tooltip=[tip("x", figure.x), tip("y", figure.y), tip("value", figure.value)],
     )
     dots, note = _dots(figure, np.append(left, right), np.append(low, high))
@@ -60,6 +60,12 @@ def drawn_over(figure: HeatMap) -> Chart:
         data["dots"] = dots
     note = f"{blocks_drawn(figure, values)} {note}".strip()
     return Chart(figure.title, spec(layers, figure.title), data, note, empty=not np.isfinite(values).any())
+
+
+def coloured(figure: HeatMap) -> alt.Scale:
+    """Colours of a map, from its least value to its most, or as it says."""
+    ends: dict[str, Any] = {} if figure.limits is None else {"domain": list(figure.limits), "clamp": True}
+    return alt.Scale(scheme="viridis", **ends)
 
 
 def blocks_drawn(figure: HeatMap, values: Array) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import hashlib
 from collections.abc import Mapping
 
 import numpy as np
@@ -130,16 +129,6 @@ class NetworkTraining:
     def _tensor(self, array: Array) -> Tensor:
         """A copy, aligned as torch does it: how sums are rounded can depend on that."""
         return torch.tensor(np.ascontiguousarray(array, self.dtype))
-
-
-def described(module: nn.Module) -> str:
-    """What a module is and where it starts: two that differ in their layers or in a bit of their state differ here."""
-    digest = hashlib.sha256()
-    for name, value in module.state_dict().items():
-        flat = value.detach().cpu().contiguous().reshape(-1)
-        digest.update(f"{name} {value.dtype} {tuple(value.shape)} ".encode())
-        digest.update(flat.view(torch.uint8).numpy().tobytes())
-    return f"{module!r} {digest.hexdigest()[:16]}"
 
 
 class _Columns(nn.Module):

@@ -99,9 +99,20 @@ def _pipeline(
     `low` and `high` limit what a contributed point may have in every feature.
     """
     order = rng.permutation(len(X))
+    if len(np.unique(y)) < len(y) / 10:  # of every class its share
+        order = order[np.argsort(_turns(y[order]), kind="stable")]
     kept, rest = order[: round(validation * len(X))], order[round(validation * len(X)) :]
     pipeline = Pipeline(X[rest], y[rest], X[kept], y[kept], learner, shape, low, high)
     return Victim({"pipeline": pipeline}, {} if test is None else {"candidates": Candidates(test.X, test.y, shape)})
+
+
+def _turns(y: Array) -> Array:
+    """How much of its class comes before each point: 0 for the first of a class, nearly 1 for the last."""
+    turns = np.empty(len(y))
+    for label in np.unique(y):
+        members = np.flatnonzero(y == label)
+        turns[members] = np.arange(len(members)) / len(members)
+    return turns
 
 
 def _data(X: Array, y: Array, rng: np.random.Generator) -> Victim:

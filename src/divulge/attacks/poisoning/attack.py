@@ -14,6 +14,7 @@ from divulge.attacks.poisoning.campaign import Split, Terms
 from divulge.attacks.poisoning.learners import Learner, Regime, learner_of
 from divulge.attacks.poisoning.outcome import NAMES, Measured, Outcome, measured
 from divulge.contract import (
+    Access,
     Array,
     Attack,
     Candidates,
@@ -60,6 +61,7 @@ class Poisoning(Attack[Pipeline, Poison]):
 
     name: ClassVar[str] = "poisoning"
     paper: ClassVar[str] = PAPER
+    scored_by: ClassVar[type[Access]] = Candidates
     taxonomy: ClassVar[tuple[TaxonomyId, ...]] = TAXONOMY
     remedy: ClassVar[tuple[str, ...]] = (
         "Re-tune the penalty whenever the training data change, on validation points that outsiders cannot contribute to.",
@@ -146,12 +148,12 @@ class Poisoning(Attack[Pipeline, Poison]):
             "figures": by_test.figures(finding.loot, terms.low, terms.high),
             "notes": (*by_test.notes(), *kept),
         }
+        if by_test.raised:
+            return replace(finding, verdict=Verdict.LEAK, summary=by_test.sentence(), **evidence)
         if finding.verdict is Verdict.NONE_FOUND:
             return replace(finding, summary=f"{CHANCE}: {by_test.sentence()}", **evidence)
-        if not by_test.raised:
-            claim = f"The rise on validation points does not hold on test points: {by_test.sentence()}"
-            return replace(finding, verdict=Verdict.FAILED, summary=claim, **evidence)
-        return replace(finding, summary=by_test.sentence(), **evidence)
+        claim = f"The rise on validation points does not hold on test points: {by_test.sentence()}"
+        return replace(finding, verdict=Verdict.FAILED, summary=claim, **evidence)
 
     def _campaign(
         self, held: Pipeline, learner: Learner, terms: Terms, context: Context

@@ -15,6 +15,7 @@ from divulge.attacks.poisoning.defending import campaign, defended
 from divulge.attacks.poisoning.learners import Learner, Regime, learner_of
 from divulge.attacks.poisoning.outcome import CERTAIN, worse
 from divulge.contract import (
+    Access,
     Array,
     Attack,
     Candidates,
@@ -56,6 +57,7 @@ class PoisoningDefences(Attack[Pipeline, Poison]):
     name: ClassVar[str] = "poisoning-defences"
     on_request: ClassVar[bool] = True
     paper: ClassVar[str] = PAPER
+    scored_by: ClassVar[type[Access]] = Candidates
     taxonomy: ClassVar[tuple[TaxonomyId, ...]] = TAXONOMY
     remedy: ClassVar[tuple[str, ...]] = (
         "Choose the defence with the least error against the attack that knows it, and look at what it costs on clean data.",
@@ -138,8 +140,6 @@ class PoisoningDefences(Attack[Pipeline, Poison]):
         scored = self._judged(tested, finding.loot)
         if finding.verdict is Verdict.LEAK and scored.verdict is not Verdict.LEAK:
             scored = replace(scored, verdict=Verdict.FAILED)
-        elif finding.verdict is not scored.verdict:
-            scored = replace(scored, verdict=finding.verdict, power=finding.power)
         return replace(scored, remedy=finding.remedy, taxonomy=finding.taxonomy)
 
     def _judged(self, tested: _Tested, loot: Poison) -> Finding[Poison]:

@@ -14,6 +14,7 @@ from divulge.attacks.poisoning.attack import PAPER, TAXONOMY, Bounds, Poisoning,
 from divulge.attacks.poisoning.learners import NETWORKS, Learner, Regime, learner_of
 from divulge.attacks.poisoning.outcome import CERTAIN, worse
 from divulge.contract import (
+    Access,
     Array,
     Attack,
     Candidates,
@@ -50,6 +51,7 @@ class PoisonMap(Attack[Pipeline, Poison]):
     name: ClassVar[str] = "poisoning-map"
     on_request: ClassVar[bool] = True
     paper: ClassVar[str] = PAPER
+    scored_by: ClassVar[type[Access]] = Candidates
     taxonomy: ClassVar[tuple[TaxonomyId, ...]] = TAXONOMY
     remedy: ClassVar[tuple[str, ...]] = Poisoning.remedy
 
@@ -312,21 +314,23 @@ class _Shown:
 
     def figures(self, held: Pipeline, strong: str) -> tuple[HeatMap, ...]:
         error, percent = "Validation error with one more point", "validation error, %"
+        both = np.concatenate([self.weak.error, self.strong.error])
+        ends = 100 * float(both.min()), 100 * float(both.max())
         return (
-            self._drawn(f"{error}, {WEAK}", 100 * self.weak.error, percent, held, self.weak),
-            self._drawn(f"{error}, {strong}", 100 * self.strong.error, percent, held, self.strong),
-            self._drawn("Penalty λ with the least validation error", self.best, "λ", held, self.weak, moved=False),
+            self._drawn(f"{error}, {WEAK}", 100 * self.weak.error, percent, held, self.weak, ends),
+            self._drawn(f"{error}, {strong}", 100 * self.strong.error, percent, held, self.strong, ends),
+            self._drawn("Penalty λ with the least validation error", self.best, "λ", held, self.weak),
         )
 
-    def _drawn(self, title: str, values: Array, value: str, held: Pipeline, by: _Map, moved: bool = True) -> HeatMap:
+    def _drawn(
+        self, title: str, values: Array, value: str, held: Pipeline, by: _Map, limits: tuple[float, float] | None = None
+    ) -> HeatMap:
         assert self.learner.classes is not None
         x, y = self.plane.positions[by.worst]
         groups = {f"class {_shown(each)}": tuple(held.X[held.y == each].T) for each in self.learner.classes}
         groups[f"worst, labelled {_shown(self.learner.classes[by.side])}"] = np.array([x]), np.array([y])
-        lines = {
-            name: self.plane.boundary(W, b)
-            for name, W, b in zip(("clean boundary", "with worst point")[: 1 + moved], *by.models, strict=False)
-        }
+        names = ("clean boundary", "with worst point") if limits is not None else ("clean boundary",)
+        lines = {name: self.plane.boundary(W, b) for name, W, b in zip(names, *by.models, strict=False)}
         return HeatMap(
             title,
             "feature 1",
@@ -337,6 +341,7 @@ class _Shown:
             value,
             groups,
             {name: line for name, line in lines.items() if len(line[0])},
+            limits,
         )
 
 
