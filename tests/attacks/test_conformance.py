@@ -185,8 +185,8 @@ VICTIMS = {
 OPTIONS = {
     "margin-rehearsal": {"trials": 8, "points": 5, "hidden": 5000, "fresh": 100, "depth": 50},
     "kkt-reconstruction": {"steps": 60, "count": 10},
-    "poisoning": {"points": 12, "batch": 6, "iterations": 6, "starts": 2, "repetitions": 2},
-    "poisoning-defences": {"points": 12, "batch": 12, "iterations": 6, "starts": 1, "parts": 10},
+    "poisoning": {"points": 8, "batch": 8, "iterations": 5, "starts": 1, "repetitions": 2},
+    "poisoning-defences": {"points": 8, "batch": 8, "iterations": 5, "starts": 1, "parts": 8},
     "poisoning-map": {"cells": 8, "penalties": 3, "epochs": 100},
 }
 "Where the defaults take long."

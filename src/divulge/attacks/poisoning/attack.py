@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field, PositiveFloat, PositiveInt
 
 from divulge.attacks.poisoning import campaign
 from divulge.attacks.poisoning.campaign import Split, Terms
-from divulge.attacks.poisoning.learners import Learner, Regime, learner_of
+from divulge.attacks.poisoning.learners import Learner, Regime, learner_of, test_points
 from divulge.attacks.poisoning.outcome import NAMES, Measured, Outcome, measured
 from divulge.contract import (
     Access,
@@ -126,20 +126,15 @@ class Poisoning(Attack[Pipeline, Poison]):
         return self._judged(blind, loot, notes, terms)
 
     def score(self, finding: Finding[Poison], held: Pipeline, truth: Truth) -> Finding[Poison]:
-        test = truth.get(Candidates)
-        if finding.loot is None or test is None or test.y is None or not finding.loot.trained:
+        if finding.loot is None:
             return finding
-        X, y = test.X, test.y
-        if test.X.shape[1] != held.X.shape[1]:
-            raise BadInput(
-                f"expected test points with {held.X.shape[1]} features, got {test.X.shape[1]}; prepare them like the others"
-            )
         learner = learner_of(held, self.regime, self.epochs, self.rate, self.width, finding.provenance.seed)
-        if learner.classes is not None and len(np.setdiff1d(test.y, learner.classes)):
-            raise BadInput("expected test points of the classes of the training points, got others; correct their labels")
+        test = test_points(truth, held, learner)
+        if test is None:
+            return finding
         arrays = dict(finding.loot.trained)
         outcome = Outcome(learner, arrays.pop("counts"), len(held.X), arrays, self.hyperparameter)
-        by_test = measured(outcome, "test", lambda setting: [(X, y)] * self.repetitions)
+        by_test = measured(outcome, "test", lambda setting: [test] * self.repetitions)
         blind = {note.split(":")[0] for note in by_test.notes()}
         kept = [note for note in finding.notes if note.split(":")[0] not in blind and "optimised against" not in note]
         terms = self._terms(held)

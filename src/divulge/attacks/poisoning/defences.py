@@ -12,7 +12,7 @@ from pydantic import Field, PositiveFloat, PositiveInt
 from divulge.attacks.poisoning.attack import PAPER, TAXONOMY, Bounds, Poisoning
 from divulge.attacks.poisoning.campaign import Split, cross_validated
 from divulge.attacks.poisoning.defending import campaign, defended
-from divulge.attacks.poisoning.learners import Learner, Regime, learner_of
+from divulge.attacks.poisoning.learners import Learner, Regime, learner_of, test_points
 from divulge.attacks.poisoning.outcome import CERTAIN, worse
 from divulge.contract import (
     Access,
@@ -30,7 +30,7 @@ from divulge.contract import (
     Verdict,
     option_class,
 )
-from divulge.errors import AttackFailed, BadInput, NotApplicable
+from divulge.errors import AttackFailed, NotApplicable
 from divulge.solvers import partition
 
 NAMES = {
@@ -130,13 +130,13 @@ class PoisoningDefences(Attack[Pipeline, Poison]):
         return self._judged(_Tested(learner, arrays, "validation", held.X_val, held.y_val), loot)
 
     def score(self, finding: Finding[Poison], held: Pipeline, truth: Truth) -> Finding[Poison]:
-        test = truth.get(Candidates)
-        if finding.loot is None or test is None or test.y is None:
+        if finding.loot is None:
             return finding
         learner = learner_of(held, self.regime, self.epochs, self.rate, 1, finding.provenance.seed)
-        if test.X.shape[1] != held.X.shape[1] or len(np.setdiff1d(test.y, np.asarray(learner.classes))):
-            raise BadInput("expected test points with the features and classes of the training points; prepare them alike")
-        tested = _Tested(learner, finding.loot.trained, "test", test.X, test.y)
+        test = test_points(truth, held, learner)
+        if test is None:
+            return finding
+        tested = _Tested(learner, finding.loot.trained, "test", *test)
         scored = self._judged(tested, finding.loot)
         if finding.verdict is Verdict.LEAK and scored.verdict is not Verdict.LEAK:
             scored = replace(scored, verdict=Verdict.FAILED)

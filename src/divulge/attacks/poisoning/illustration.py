@@ -11,7 +11,7 @@ from pydantic import Field, PositiveFloat, PositiveInt
 from threadpoolctl import threadpool_limits
 
 from divulge.attacks.poisoning.attack import PAPER, TAXONOMY, Bounds, Poisoning, box
-from divulge.attacks.poisoning.learners import NETWORKS, Learner, Regime, learner_of
+from divulge.attacks.poisoning.learners import NETWORKS, Learner, Regime, learner_of, test_points
 from divulge.attacks.poisoning.outcome import CERTAIN, worse
 from divulge.contract import (
     Access,
@@ -90,20 +90,16 @@ class PoisonMap(Attack[Pipeline, Poison]):
         return self._judged(_Shown(learner, plane, weak, strong, grid[order[0]], rate), held)
 
     def score(self, finding: Finding[Poison], held: Pipeline, truth: Truth) -> Finding[Poison]:
-        test = truth.get(Candidates)
-        if finding.loot is None or test is None or test.y is None:
+        if finding.loot is None:
             return finding
         learner = self._learner(held)
-        if test.X.shape[1] != held.X.shape[1]:
-            raise BadInput(
-                f"expected test points with {held.X.shape[1]} features, got {test.X.shape[1]}; prepare them like the others"
-            )
-        if len(np.setdiff1d(test.y, np.asarray(learner.classes))):
-            raise BadInput("expected test points of the classes of the training points, got others; correct their labels")
+        test = test_points(truth, held, learner)
+        if test is None:
+            return finding
         scores, rises = dict(finding.scores), []
         for name in (WEAK, self._strong):
             W, b = (finding.loot.trained[f"{name} {kind}"] for kind in ("W", "b"))
-            clean, poisoned = learner.wrong(W, b, test.X, test.y)
+            clean, poisoned = learner.wrong(W, b, *test)
             scores[f"test error with the worst point, {name}"] = Score(
                 float(poisoned.mean()), float(clean.mean()), "no point added"
             )

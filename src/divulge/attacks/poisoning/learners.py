@@ -7,8 +7,8 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
-from divulge.contract import Array, Pipeline
-from divulge.errors import NotApplicable
+from divulge.contract import Array, Candidates, Pipeline, Truth
+from divulge.errors import BadInput, NotApplicable
 from divulge.solvers import inner
 from divulge.solvers.converged import Converged
 from divulge.solvers.inner import RISKS, Shared
@@ -117,6 +117,20 @@ def learner_of(held: Pipeline, regime: Regime, epochs: int, rate: float, width: 
     outputs = 1 if risk == "logistic" else len(cast(Array, classes))
     network = module if module is not None else _built(held, outputs, width, seed)
     return Learner(held.learner, risk, classes, regime, epochs, rate, None, network)
+
+
+def test_points(truth: Truth, held: Pipeline, learner: Learner) -> tuple[Array, Array] | None:
+    """Points that neither side saw, with their labels, or None where the auditor gave none."""
+    test = truth.get(Candidates)
+    if test is None or test.y is None:
+        return None
+    if test.X.shape[1] != held.X.shape[1]:
+        raise BadInput(
+            f"expected test points with {held.X.shape[1]} features, got {test.X.shape[1]}; prepare them like the others"
+        )
+    if learner.classes is not None and len(np.setdiff1d(test.y, learner.classes)):
+        raise BadInput("expected test points of the classes of the training points, got others; correct their labels")
+    return test.X, test.y
 
 
 def _classes(held: Pipeline) -> Array:
