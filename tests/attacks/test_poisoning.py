@@ -82,7 +82,7 @@ def test_a_box_a_feature_is_kept(digits: datasets.Dataset) -> None:
         high=high,
         low=0.0,
     )
-    loot = Poisoning(**QUICK | {"compare": False})(held).loot
+    loot = Poisoning(**QUICK | {"alone": True})(held).loot
     assert (high - loot.X).min() >= 0
     assert (loot.X >= 0).all()
 
@@ -109,7 +109,7 @@ def test_without_test_points_the_validation_error_is_reported_and_said_to_be_bia
 
 
 def test_several_splits_give_an_interval(digits: datasets.Dataset) -> None:
-    finding = Poisoning(**QUICK | {"repetitions": 3, "compare": False, "points": 6})(pipeline(digits), truth=truth(digits))
+    finding = Poisoning(**QUICK | {"repetitions": 3, "alone": True, "points": 6})(pipeline(digits), truth=truth(digits))
     low, high = finding.scores["test error"].interval
     assert low < finding.scores["test error"].value < high
     assert finding.loot.trained["cross-validated W"].shape[:2] == (3, 2)
@@ -118,7 +118,7 @@ def test_several_splits_give_an_interval(digits: datasets.Dataset) -> None:
 
 @pytest.mark.parametrize("hyperparameter", ["fixed", "cross-validated", "learned"])
 def test_every_way_of_setting_the_penalty_stops_early_too(digits: datasets.Dataset, hyperparameter: str) -> None:
-    options = {"hyperparameter": hyperparameter, "regime": "early-stopped", "epochs": 60, "compare": False}
+    options = {"hyperparameter": hyperparameter, "regime": "early-stopped", "epochs": 60, "alone": True}
     finding = Poisoning(**QUICK | options)(pipeline(digits), truth=truth(digits))
     assert any(note.startswith("Regime: the pipeline stops early, after 60 steps") for note in finding.notes)
     errors = next(iter(finding.figures[0].series.values()))[1]
@@ -149,7 +149,7 @@ def test_a_regression_is_poisoned_too() -> None:
 
 @pytest.mark.parametrize("learner", ["ridge_classifier", "linear_svc"])
 def test_other_linear_classifiers_are_poisoned_too(digits: datasets.Dataset, learner: str) -> None:
-    finding = Poisoning(**QUICK | {"compare": False})(pipeline(digits, learner=learner), truth=truth(digits))
+    finding = Poisoning(**QUICK | {"alone": True})(pipeline(digits, learner=learner), truth=truth(digits))
     assert finding.verdict == "leak"
     assert finding.scores["test error"].value > finding.scores["test error"].null
 
@@ -157,7 +157,7 @@ def test_other_linear_classifiers_are_poisoned_too(digits: datasets.Dataset, lea
 def test_three_classes_are_poisoned_with_labels_that_are_not_theirs() -> None:
     digits = datasets.load("mnist", only=[0, 1, 8], samples=150, seed=0)
     held = Pipeline(digits.X[:90], digits.y[:90], digits.X[90:], digits.y[90:], shape=(28, 28))
-    options = {**QUICK, "compare": False, "regime": "early-stopped", "epochs": 60}
+    options = {**QUICK, "alone": True, "regime": "early-stopped", "epochs": 60}
     finding = Poisoning(**options)(held, truth={"candidates": Candidates(digits.X_test, digits.y_test)})
     true = {row.tobytes(): label for row, label in zip(digits.X[90:], digits.y[90:], strict=True)}
     assert all(true[row.tobytes()] != label for row, label in zip(finding.loot.start, finding.loot.y, strict=True))
@@ -168,13 +168,13 @@ def test_three_classes_are_poisoned_with_labels_that_are_not_theirs() -> None:
 def test_names_of_classes_survive(digits: datasets.Dataset) -> None:
     names = np.where(digits.y > 0, "eight", "zero")
     held = Pipeline(digits.X[:120], names[:120], digits.X[120:], names[120:])
-    finding = Poisoning(**QUICK | {"compare": False, "points": 6})(held)
+    finding = Poisoning(**QUICK | {"alone": True, "points": 6})(held)
     assert set(finding.loot.y) <= {"eight", "zero"}
 
 
 def test_a_penalty_for_each_group_of_features_is_learned(digits: datasets.Dataset) -> None:
     groups = np.repeat(np.arange(4), 196)
-    options = {**QUICK, "hyperparameter": "learned", "compare": False, "points": 6}
+    options = {**QUICK, "hyperparameter": "learned", "alone": True, "points": 6}
     finding = Poisoning(**options)(pipeline(digits, groups=groups), truth=truth(digits))
     strengths = finding.loot.trained["learned strengths"]
     assert strengths.shape == (1, 2, 4)
@@ -187,7 +187,7 @@ def test_a_network_is_poisoned_by_name_or_as_a_module() -> None:
     X = rng.normal(size=(160, 2)) * 1.2
     y = (X[:, 0] > 0).astype(int)
     X[:, 0] += 0.7 * (2 * y - 1)
-    options = {"points": 8, "batch": 8, "iterations": 8, "starts": 1, "compare": False, "hyperparameter": "fixed"}
+    options = {"points": 8, "batch": 8, "iterations": 8, "starts": 1, "alone": True, "hyperparameter": "fixed"}
     options |= {"regime": "early-stopped", "epochs": 40, "rate": 0.5, "step": 0.2}
     torch.manual_seed(0)
     module = torch.nn.Sequential(torch.nn.Linear(2, 5), torch.nn.Tanh(), torch.nn.Linear(5, 1))
@@ -205,13 +205,13 @@ def test_a_network_is_poisoned_by_name_or_as_a_module() -> None:
 def test_validation_points_that_are_training_points_are_counted(digits: datasets.Dataset) -> None:
     held = Pipeline(digits.X[:120], digits.y[:120], digits.X[110:], digits.y[110:])
     said: list[str] = []
-    finding = Poisoning(**QUICK | {"compare": False, "points": 6})(held, context=Context(log=said.append))
+    finding = Poisoning(**QUICK | {"alone": True, "points": 6})(held, context=Context(log=said.append))
     assert any(note.startswith("10 of 90 validation points are training points too") for note in finding.notes)
     assert said
 
 
 def test_a_training_that_diverges_is_said_to_and_its_steps_halved(digits: datasets.Dataset) -> None:
-    options = {"regime": "early-stopped", "epochs": 40, "rate": 50.0, "hyperparameter": "fixed", "compare": False}
+    options = {"regime": "early-stopped", "epochs": 40, "rate": 50.0, "hyperparameter": "fixed", "alone": True}
     finding = Poisoning(**QUICK | options)(pipeline(digits))
     assert any(note.startswith("Training diverged at rate 50; it was halved") for note in finding.notes)
 
@@ -262,7 +262,7 @@ def test_a_fixed_penalty_out_of_bounds_is_refused(digits: datasets.Dataset) -> N
 
 
 def test_test_points_that_do_not_fit_are_refused(digits: datasets.Dataset) -> None:
-    options = {**QUICK, "compare": False, "points": 6}
+    options = {**QUICK, "alone": True, "points": 6}
     with pytest.raises(BadInput, match="784 features"):
         Poisoning(**options)(pipeline(digits), truth={"candidates": Candidates(digits.X_test[:, :5], digits.y_test)})
     with pytest.raises(BadInput, match="classes of the training points"):
@@ -272,7 +272,7 @@ def test_test_points_that_do_not_fit_are_refused(digits: datasets.Dataset) -> No
 def test_finished_levels_are_kept_when_a_run_is_interrupted(
     digits: datasets.Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    held, options = {"pipeline": pipeline(digits)}, {"poisoning": {**QUICK, "compare": False}}
+    held, options = {"pipeline": pipeline(digits)}, {"poisoning": {**QUICK, "alone": True}}
     given = {"attacks": ["poisoning"], "options": options, "workers": 1}
     whole = audit(held, **given, out=tmp_path / "whole")
     real, seen, interrupted = campaign.contribute, [], [True]

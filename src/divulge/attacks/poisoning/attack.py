@@ -98,8 +98,8 @@ class Poisoning(Attack[Pipeline, Poison]):
     "How many batches are tried, of which the strongest is taken."
     repetitions: PositiveInt = 1
     "On how many splits of the clean data into training and validation points; the first is the one given."
-    compare: bool = True
-    "Whether to attack the other ways of setting the penalty too, and the weakest and the strongest penalty."
+    alone: bool = False
+    "Attack the pipeline as it is, and neither other ways of setting the penalty nor the weakest and the strongest one."
 
     def run(self, held: Pipeline, context: Context) -> Finding[Poison]:
         if self.hyperparameter == "fixed" and not self.bounds[0] <= self.strength <= self.bounds[1]:
@@ -207,7 +207,7 @@ class Poisoning(Attack[Pipeline, Poison]):
             "learned": None,
             "strong": self.bounds[1],
         }
-        if not self.compare:
+        if self.alone:
             return {self.hyperparameter: every[self.hyperparameter]}
         return {name: value for name, value in every.items() if name != "fixed" or self.hyperparameter == "fixed"}
 
