@@ -233,12 +233,3 @@ def test_a_tuned_penalty_is_where_the_validation_loss_is_least(kind: str, start:
     known = grid[train(**nothing, strengths=grid[:, None]).value.argmin()]
     found = tuned(train, FEATURES, 1, np.array([start]), (-8.0, 8.0), 60)
     assert found[0] == pytest.approx(known, abs=0.1)
-
-
-def test_progress_is_told_at_every_iteration() -> None:
-    told: list[tuple[int, int]] = []
-    ascend(
-        Valleys(), luck([1])[0], np.zeros(1), free, starts=1, iterations=3, step=0.1,
-        watch=lambda done, total: told.append((done, total)),
-    )  # fmt: skip
-    assert told == [(1, 3), (2, 3), (3, 3)]

@@ -85,7 +85,6 @@ def ascend(
     descent: float = 0.0,
     bounds: tuple[float, float] = (-np.inf, np.inf),
     also: Starts | None = None,
-    watch: Callable[[int, int], None] = lambda done, total: None,
 ) -> Climbed:
     """Projected ascent on the validation loss; with `descent`, the penalties (penalties,) descend on it meanwhile.
 
@@ -131,7 +130,6 @@ def ascend(
             held.points[stuck] = project(held.points[stuck], held.targets[stuck])
             best[stuck], since[stuck], clock[stuck], span[stuck] = -np.inf, 0, 0, iterations - iteration
             restarts += int(stuck.sum())
-        watch(iteration + 1, iterations)
     winner = int(best.argmax())
     return Climbed(
         best_points[winner],
