@@ -144,8 +144,8 @@ def far_apart():
 
 
 def zeros_and_eights():
-    digits = datasets.load("mnist-0-8", samples=120, seed=3)
-    held = Pipeline(digits.X[:80], digits.y[:80], digits.X[80:], digits.y[80:], shape=(28, 28))
+    digits = datasets.load("mnist-0-8", samples=90, seed=3)
+    held = Pipeline(digits.X[:50], digits.y[:50], digits.X[50:], digits.y[50:], shape=(28, 28))
     return (held,), {"candidates": Candidates(digits.X_test, digits.y_test)}
 
 
@@ -185,8 +185,8 @@ VICTIMS = {
 OPTIONS = {
     "margin-rehearsal": {"trials": 8, "points": 5, "hidden": 5000, "fresh": 100, "depth": 50},
     "kkt-reconstruction": {"steps": 60, "count": 10},
-    "poisoning": {"points": 8, "batch": 8, "iterations": 5, "starts": 1, "repetitions": 2},
-    "poisoning-defences": {"points": 8, "batch": 8, "iterations": 5, "starts": 1, "parts": 8},
+    "poisoning": {"points": 8, "batch": 8, "iterations": 4, "starts": 1, "repetitions": 2},
+    "poisoning-defences": {"points": 8, "batch": 8, "iterations": 4, "starts": 1, "parts": 5},
     "poisoning-map": {"cells": 8, "penalties": 3, "epochs": 100},
 }
 "Where the defaults take long."
