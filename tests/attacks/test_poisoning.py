@@ -197,7 +197,7 @@ def test_a_network_is_poisoned_by_name_or_as_a_module() -> None:
         assert finding.verdict != "not applicable"
         assert finding.loot.X.shape == (8, 2)
         clean, after = finding.figures[0].series["fixed penalty"][1]
-        assert after >= clean
+        assert after > clean
     assert Poisoning()(held).verdict == "not applicable"
     assert "early-stopped" in Poisoning()(held).summary
 
