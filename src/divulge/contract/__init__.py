@@ -10,8 +10,6 @@ from divulge.contract.access import (
     Kernel,
     Membership,
     Parameters,
-    Pipeline,
-    Poison,
     Predictions,
     Scores,
     TrainingData,
@@ -20,6 +18,7 @@ from divulge.contract.access import (
 from divulge.contract.attack import Attack, Truth, option_class
 from divulge.contract.checks import Array
 from divulge.contract.context import Budget, Context
+from divulge.contract.contributions import Pipeline, Poison
 from divulge.contract.finding import (
     Cost,
     Curve,

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from divulge.contract.checks import Array, bound, frozen, labels, names, numbered, numbers, points, refuse_outside
+from divulge.contract.checks import Array, frozen, labels, names, numbers, points
 from divulge.errors import BadInput, refuse_unknown
 
 LARGEST = sys.float_info.max
@@ -249,7 +249,7 @@ class TrainingData(Access):
     "The shape of one point when it is a picture: (height, width) or (height, width, 3)."
 
     def __post_init__(self) -> None:
-        _check_points(self, "training")
+        check_points(self, "training")
 
 
 @dataclass(frozen=True, eq=False)
@@ -261,58 +261,7 @@ class Candidates(Access):
     shape: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
-        _check_points(self, "candidate")
-
-
-@dataclass(frozen=True, eq=False)
-class Pipeline(Access):
-    """A training process that accepts contributed points: its clean data, its validation data and its learner.
-
-    `learner` is a name such as "logistic", or a torch module that takes flat points, with the weights that its training
-    starts from.
-    """
-
-    X: Array
-    y: Array
-    X_val: Array
-    y_val: Array
-    learner: str = "logistic"
-    shape: tuple[int, ...] | None = None
-    "Of one point when it is a picture."
-    low: Array | float | None = None
-    "The least that a contributed point may have in each feature; None where the pipeline takes what its own data spans."
-    high: Array | float | None = None
-    "The most, likewise."
-    groups: Array | None = None
-    "One whole number a feature: features with the same number share a penalty; None for one penalty on all."
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.learner, str):
-            from divulge.targets.local import described
-
-            self.__dict__.update(_module=self.learner, learner=described(self.learner))
-        _check_points(self, "training")
-        object.__setattr__(self, "X_val", points(self.X_val, "validation"))
-        object.__setattr__(self, "y_val", labels(self.y_val, len(self.X_val), "validation"))
-        if self.X.shape[1] != self.X_val.shape[1]:
-            raise BadInput(
-                f"training points have {self.X.shape[1]} features and validation points {self.X_val.shape[1]}; "
-                "prepare both the same way"
-            )
-        features = self.X.shape[1]
-        low, high = (
-            None if side is None else bound(side, features, name) for name, side in (("low", self.low), ("high", self.high))
-        )
-        refuse_outside(np.concatenate([self.X, self.X_val]), low, high)
-        object.__setattr__(self, "low", low)
-        object.__setattr__(self, "high", high)
-        if self.groups is not None:
-            object.__setattr__(self, "groups", numbered(self.groups, features, "groups"))
-
-    @property
-    def module(self) -> Any:
-        """The torch module that is trained, or None. It is not stored: `learner` then says which it is."""
-        return self.__dict__.get("_module")
+        check_points(self, "candidate")
 
 
 @dataclass(frozen=True, eq=False)
@@ -374,32 +323,6 @@ class Scores(Access):
             raise BadInput("expected at least one membership score, got none; check where they were saved")
 
 
-@dataclass(frozen=True, eq=False)
-class Poison(Access):
-    """Points that an attacker would contribute to a training set."""
-
-    X: Array
-    y: Array
-    shape: tuple[int, ...] | None = None
-    start: Array | None = None
-    "The clean points that these were made of, row by row."
-    trained: Mapping[str, Array] = field(default_factory=dict)
-    "What the poisoned pipelines learned, by name: arrays of any shape."
-
-    def __post_init__(self) -> None:
-        _check_points(self, "poison")
-        if self.start is not None:
-            start = points(self.start, "clean")
-            if start.shape != self.X.shape:
-                raise BadInput(
-                    f"expected one clean point for each poison point, of shape {self.X.shape} together, got {start.shape}; "
-                    "give in each row of start what that row of X was made of"
-                )
-            object.__setattr__(self, "start", start)
-        learned = {name: numbers(value, f"{name!r} of the poisoned pipelines") for name, value in self.trained.items()}
-        object.__setattr__(self, "trained", learned)
-
-
 def _check_scores(access: Membership | Scores) -> None:
     object.__setattr__(access, "scores", numbers(access.scores, "membership scores", dimensions=1))
     if access.records is not None:
@@ -416,9 +339,10 @@ def _check_learned(access: Any, what: str) -> None:
         raise BadInput(f"expected coef or dual_coef of the {what}, got neither; pass what was learned")
 
 
-def _check_points(access: Any, what: str) -> None:
+def check_points(access: Any, what: str, *, labelled: bool = False) -> None:
+    """Check and freeze what kinds made of points have in common; with `labelled`, labels have to be there."""
     object.__setattr__(access, "X", points(access.X, what))
-    if access.y is not None or isinstance(access, Pipeline | Poison):
+    if labelled or access.y is not None:
         object.__setattr__(access, "y", labels(access.y, len(access.X), what))
     weight = getattr(access, "sample_weight", None)
     if weight is not None:
