@@ -95,6 +95,12 @@ def test_figures_show_both_attackers(found: Finding[Poison]) -> None:
     assert NAMES["neighbours"] in knowing.series
 
 
+def test_without_test_points_errors_are_said_to_be_optimised_against(held: Pipeline) -> None:
+    blind = PoisoningDefences(**QUICK | {"iterations": 4, "points": 6, "batch": 6})(held)
+    assert "validation error" in blind.scores
+    assert any("optimised against all of them" in note for note in blind.notes)
+
+
 def test_a_regression_is_referred_to_the_plain_attack() -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 3))

@@ -66,7 +66,7 @@ def test_labels_become_targets_and_scores_name_them_again() -> None:
     assert targets("squared_hinge", y[:3], classes[:2]).tolist() == [[1, -1, 1]]
     assert targets("squared", np.array([3, 4]), None).tolist() == [[3.0, 4.0]]
     assert named(targets("softmax", y, classes), "softmax", classes).tolist() == y.tolist()
-    assert named(targets("squared_sides", y[:3], classes[:2]), "squared_sides", classes[:2]).tolist() == y[:3].tolist()
+    assert named(targets("squared", y[:3], classes[:2]), "squared", classes[:2]).tolist() == y[:3].tolist()
 
 
 def test_penalties_are_spread_over_features_and_gathered_by_group() -> None:

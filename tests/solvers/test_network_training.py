@@ -20,7 +20,7 @@ from divulge.solvers.unrolled import EarlyStopped
 
 FEATURES = 4
 OPTIONS: dict[str, Any] = {"steps": 8, "rate": 0.3, "dtype": np.float64}
-OUTPUTS = {"logistic": 1, "softmax": 3, "squared": 1, "squared_sides": 1, "squared_hinge": 1}
+OUTPUTS = {"logistic": 1, "softmax": 3, "squared": 1, "squared_hinge": 1}
 
 
 class Squeezed(nn.Module):

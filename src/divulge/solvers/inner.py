@@ -35,8 +35,6 @@ class Risk:
     "Derivative in the scores, (..., outputs, points)."
     curve: Callable[[Array, Array], Array] | None
     "Second derivative, of slope and targets, in their shape; None for a softmax, whose outputs pull on each other."
-    classes: bool = True
-    "Whether scores name a class."
 
     def bend(self, slope: Array, y: Array, u: Array) -> Array:
         """Second derivative times a direction."""
@@ -89,15 +87,15 @@ def _half_square(f: Array, y: Array) -> Array:
 RISKS = {
     "logistic": Risk(lambda f, y: (np.logaddexp(0, f) - y * f).sum(axis=-2), _logistic_slope, _logistic_curve),
     "softmax": Risk(lambda f, y: logsumexp(f, axis=-2) - (y * f).sum(axis=-2), _softmax_slope, None),
-    "squared": Risk(_half_square, _squared_slope, lambda slope, y: np.ones_like(slope), classes=False),
-    "squared_sides": Risk(_half_square, _squared_slope, lambda slope, y: np.ones_like(slope)),
+    "squared": Risk(_half_square, _squared_slope, lambda slope, y: np.ones_like(slope)),
     "squared_hinge": Risk(
         lambda f, y: (np.maximum(1 - y * f, 0) ** 2).sum(axis=-2),
         _hinge_slope,
         lambda slope, y: 2 * (slope != 0).astype(slope.dtype),
     ),
 }
-"Targets are 0 and 1 for `logistic`, one row a class for `softmax`, −1 and 1 for `squared_sides` and `squared_hinge`."
+"""Targets are 0 and 1 for `logistic`, one row a class for `softmax`, −1 and 1 for `squared_hinge`; for `squared` any
+numbers, or −1 and 1 for classes."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,7 +27,6 @@ LOSSES: Mapping[str, Loss] = {
     "logistic": lambda f, y: functional.binary_cross_entropy_with_logits(f, y, reduction="none").sum(dim=1).mean(),
     "softmax": lambda f, y: (torch.logsumexp(f, dim=1) - (y * f).sum(dim=1)).mean(),
     "squared": _squares,
-    "squared_sides": _squares,
     "squared_hinge": lambda f, y: functional.relu(1 - y * f).square().sum(dim=1).mean(),
 }
 "Those of `inner.RISKS`, as torch's: mean over points of scores and targets, both (points, outputs)."

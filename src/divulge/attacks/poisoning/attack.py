@@ -108,14 +108,14 @@ class Poisoning(Attack[Pipeline, Poison]):
                 "correct one of them"
             )
         learner = learner_of(held, self.regime, self.epochs, self.rate, self.width, context.seed)
-        self._fits(held, learner)
+        self.check_size(held, learner)
         notes = [*_overlap(held, context), self._regime(learner)]
-        terms = self._terms(held)
+        terms = self.terms(held)
         states, failure = self._campaign(held, learner, terms, context)
         done = min(len(state["levels"]) for state in states)
         if done == 0:
             raise AttackFailed(failure)
-        counts = np.concatenate([[0], np.cumsum(self._sizes()[:done])])
+        counts = np.concatenate([[0], np.cumsum(self.batches()[:done])])
         outcome = Outcome(learner, counts, len(held.X), _arrays(states, done), self.hyperparameter)
         if failure:
             notes.append(f"Ended after {counts[-1]} of {self.points} points: {failure}")
@@ -137,14 +137,14 @@ class Poisoning(Attack[Pipeline, Poison]):
         by_test = measured(outcome, "test", lambda setting: [test] * self.repetitions)
         blind = {note.split(":")[0] for note in by_test.notes()}
         kept = [note for note in finding.notes if note.split(":")[0] not in blind and "optimised against" not in note]
-        terms = self._terms(held)
+        terms = self.terms(held)
         evidence: dict[str, Any] = {
             "scores": by_test.scores(),
             "figures": by_test.figures(finding.loot, terms.low, terms.high),
             "notes": (*by_test.notes(), *kept),
         }
         if by_test.raised:
-            return replace(finding, verdict=Verdict.LEAK, summary=by_test.sentence(), **evidence)
+            return replace(finding, verdict=Verdict.LEAK, summary=by_test.sentence(), power="", **evidence)
         if finding.verdict is Verdict.NONE_FOUND:
             return replace(finding, summary=f"{CHANCE}: {by_test.sentence()}", **evidence)
         claim = f"The rise on validation points does not hold on test points: {by_test.sentence()}"
@@ -165,7 +165,7 @@ class Poisoning(Attack[Pipeline, Poison]):
             for number, each in enumerate(prepared)
             for setting, clean in each["settings"].items()
         ]
-        for size in self._sizes():
+        for size in self.batches():
             items = [campaign.next_batch(state, size) for state in states]
             results = context.map(partial(campaign.contribute, learner=learner, terms=terms), items)
             failures = [each["failed"] for each in results if "failed" in each]
@@ -211,15 +211,18 @@ class Poisoning(Attack[Pipeline, Poison]):
             return {self.hyperparameter: every[self.hyperparameter]}
         return {name: value for name, value in every.items() if name != "fixed" or self.hyperparameter == "fixed"}
 
-    def _sizes(self) -> list[int]:
+    def batches(self) -> list[int]:
+        """How many points each batch has."""
         whole, rest = divmod(self.points, self.batch)
         return [self.batch] * whole + [rest] * (rest > 0)
 
-    def _terms(self, held: Pipeline) -> Terms:
+    def terms(self, held: Pipeline) -> Terms:
+        """How hard it tries, and within what."""
         low, high = box(held)
         return Terms(self.starts, self.iterations, self.step, self.bounds, self.clean_bounds or self.bounds, low, high)
 
-    def _fits(self, held: Pipeline, learner: Learner) -> None:
+    def check_size(self, held: Pipeline, learner: Learner) -> None:
+        """Refuse what has too few points to begin from, or takes too much memory."""
         if min(self.batch, self.points) > len(held.X_val):
             raise NotApplicable(
                 f"a batch of {self.batch} begins from as many different validation points, and there are {len(held.X_val)}; "

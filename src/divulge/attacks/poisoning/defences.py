@@ -98,13 +98,13 @@ class PoisoningDefences(Attack[Pipeline, Poison]):
         if learner.classes is None or learner.network is not None or learner.groups is not None:
             raise NotApplicable("defences are measured for linear classifiers with one penalty; attack with `poisoning`")
         plain = self._plain()
-        plain._fits(held, learner)
+        plain.check_size(held, learner)
         split = Split(np.asarray(held.X, float), held.y, np.asarray(held.X_val, float), held.y_val)
-        given: dict[str, Any] = {"learner": learner, "split": split, "terms": plain._terms(held), "checks": self._checks()}
+        given: dict[str, Any] = {"learner": learner, "split": split, "terms": plain.terms(held), "checks": self._checks()}
         strengths = context.once(
             "penalty", lambda rng: cross_validated(learner, split, self.clean_bounds or self.bounds, rng)
         )
-        sizes = plain._sizes()
+        sizes = plain.batches()
         against = [name for name in NAMES if name != "vote"]
         made = context.map(partial(campaign, sizes=sizes, strengths=strengths, **given), against)
         failed = [each["failed"] for each in made if "failed" in each]
@@ -259,6 +259,11 @@ class _Tested:
             "penalty moves against it. Errors of attacks are lower bounds on the worst case; the certified one is an upper "
             "bound, for the vote alone, as long as its penalty was chosen before the points came."
         )
+        if self.where == "validation":
+            notes.append(
+                "Contributed points began as some of these validation points and were optimised against all of them: give "
+                "test points as truth for errors that neither side saw."
+            )
         return notes
 
     def figures(self) -> tuple[Curve, ...]:

@@ -17,7 +17,7 @@ from divulge.solvers.unrolled import EarlyStopped
 
 Regime = Literal["converged", "early-stopped"]
 REGRESSIONS = ("ridge",)
-RISK_OF = {"ridge": "squared", "ridge_classifier": "squared_sides", "linear_svc": "squared_hinge"}
+RISK_OF = {"ridge": "squared", "ridge_classifier": "squared", "linear_svc": "squared_hinge"}
 "Learner -> loss; `logistic` has one for two classes and one for more, and so have networks."
 NETWORKS = ("two-layer", "convolutional")
 TOLERANCE = 1e-6
