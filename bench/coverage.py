@@ -44,7 +44,9 @@ def main():
             for alpha in np.logspace(-3, 3, 7):
                 estimator = make(alpha).fit(X, y)
                 known = Hyperparameters.of(estimator)
-                finding = HyperparameterStealing()(Fitted(estimator), TrainingData(X, y), truth={"hyperparameters": known})
+                finding = HyperparameterStealing()(
+                    Fitted.of(estimator), TrainingData(X, y), truth={"hyperparameters": known}
+                )
                 verdicts[finding.verdict.value] += 1
                 if finding.verdict.value == "leak":
                     errors = [score.value for key, score in finding.scores.items() if key.startswith("relative error")]

@@ -167,7 +167,7 @@ def main():
                     cells.append(f"? {error}"[:20])
                     continue
                 truth = {"hyperparameters": (known := Hyperparameters.of(estimator))}
-                finding = attack(Fitted(estimator), TrainingData(X, y), truth=truth)
+                finding = attack(Fitted.of(estimator), TrainingData(X, y), truth=truth)
                 if finding.loot is None:
                     cells.append("-")
                     rows.append([data, name, lam, "", "", finding.verdict.value, "", finding.summary])

@@ -42,7 +42,7 @@ def main():
             learners = Ridge(10 ** rng.uniform(-2, 4)), Lasso(0.05, tol=1e-10), ElasticNet(0.05, tol=1e-10)
             model = learners[trial % 3].fit(X[:n], y[:n])
             for case, data in handed(X, y, rng).items():
-                finding = attack(Fitted(model), TrainingData(*data))
+                finding = attack(Fitted.of(model), TrainingData(*data))
                 counted = counts.setdefault(case, Counter())
                 counted[finding.verdict.value] += 1
                 if finding.loot is not None:

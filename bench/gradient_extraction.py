@@ -17,7 +17,8 @@ from collections import Counter
 import numpy as np
 
 from divulge import Candidates, Gradients, Weights, datasets
-from divulge.attacks import GradientExtraction, PublishedExtraction
+from divulge.attacks import GradientExtraction
+from divulge.baselines import PublishedExtraction
 from divulge.contract import Context, Verdict
 
 WRONG = 1e-6  # relative error at any held-out point above which an accepted copy counts as a false accept

@@ -51,7 +51,7 @@ def coverage():
                     if not name.startswith("kernel"):
                         estimator.set_params(fit_intercept=free)
                     known = Hyperparameters.of(estimator.fit(X, y))
-                    finding = ATTACK(Fitted(estimator), TrainingData(X, y), truth={"hyperparameters": known})
+                    finding = ATTACK(Fitted.of(estimator), TrainingData(X, y), truth={"hyperparameters": known})
                     verdicts[finding.verdict.value] += 1
                     if finding.loot is not None:
                         ends = finding.loot.intervals
@@ -75,7 +75,7 @@ def claims():
                 ridge = Ridge(10 ** rng.uniform(-2, 4), fit_intercept=free)
                 model = (ridge, Lasso(0.05, **tight), ElasticNet(0.05, **tight))[trial % 3].fit(X[:n], y[:n])
                 for case, data in handed(X, y, rng).items():
-                    finding = ATTACK(Fitted(model), TrainingData(*data))
+                    finding = ATTACK(Fitted.of(model), TrainingData(*data))
                     counted = counts.setdefault((type(model).__name__, case), Counter())
                     counted["tries"] += 1
                     if finding.loot is not None:

@@ -53,7 +53,7 @@ def main():
             for power in (-2, 0, 2):
                 estimator = make(10.0**power * rng.uniform(0.4, 2.5)).fit(X, y)
                 known = Hyperparameters.of(estimator).values
-                finding = attack(Fitted(estimator), TrainingData(X, y))
+                finding = attack(Fitted.of(estimator), TrainingData(X, y))
                 cells[name][finding.verdict.value] += 1
                 if finding.loot is not None:
                     ends = finding.loot.intervals
@@ -62,7 +62,7 @@ def main():
                 if power == 0:
                     for case, *data in wrong(X, y, rng):
                         try:
-                            claim = HyperparameterStealing(trainings=9)(Fitted(estimator), TrainingData(*data)).loot
+                            claim = HyperparameterStealing(trainings=9)(Fitted.of(estimator), TrainingData(*data)).loot
                         except ValueError:
                             claim = None
                         wrongs[case]["tries"] += 1
@@ -87,7 +87,7 @@ def main():
             if name == "svc linear":
                 continue
             for lam in (0.2, 2.0, 20.0):
-                true = Fitted(make(lam).fit(X, y))
+                true = Fitted.of(make(lam).fit(X, y))
                 finding = AlgorithmIdentification()(blind(true, len(X)), TrainingData(X, y))
                 right = finding.loot is not None and same_learner(finding.loot, true)
                 named["abstained" if finding.loot is None else "right" if right else "wrong"] += 1

@@ -23,10 +23,10 @@ from torch import Tensor
 from torch.nn import functional
 
 from divulge import datasets
-from divulge.solvers import hypergradient
-from divulge.solvers.converged import Converged
-from divulge.solvers.inner import RISKS, Shared
-from divulge.solvers.unrolled import EarlyStopped
+from divulge.solvers.bilevel import hypergradient
+from divulge.solvers.bilevel.implicit import Converged
+from divulge.solvers.bilevel.inner import RISKS, Shared
+from divulge.solvers.bilevel.unrolled import EarlyStopped
 
 TRAINING, FROZEN, OWN = 512, 68, 17
 STEPS, RATE = 150, 0.1

@@ -65,7 +65,7 @@ def main():
         for _ in range(ROUNDS):
             seconds, fitted = timed(estimator.fit, X, y)
             fits.append(seconds)
-            seconds, finding = timed(attack, Fitted(fitted), data)
+            seconds, finding = timed(attack, Fitted.of(fitted), data)
             attacks.append(seconds)
         ratio = median(attack / fit for attack, fit in zip(attacks, fits, strict=True))
         figures = f"{median(fits):.3f} | {median(attacks):.3f} | {ratio:.2f}"

@@ -19,9 +19,11 @@ import torch
 
 from divulge import Candidates, TrainingData, Weights, datasets
 from divulge.attacks import KktReconstruction, SpanReconstruction
+from divulge.baselines.haim2022 import published_kkt
 from divulge.contract import Context
-from divulge.solvers import kkt, kkt_pool, margin_descent, published_kkt, weight_decay
-from divulge.solvers.span import span
+from divulge.solvers.images.span import span
+from divulge.solvers.kkt import pool as kkt_pool
+from divulge.solvers.margin import kkt_residual, max_margin, weight_decay
 
 EPOCHS = 1_000_000
 "Of the published training."
@@ -62,11 +64,11 @@ def training() -> None:
     """784-1000-1000-1 on 500 digits to the published loss, and the path beside that of plain descent on 50."""
     digits = datasets.load("mnist-odd-even", samples=500, seed=1000)
     X, y = digits.X - digits.X.mean(axis=0), digits.y
-    start = margin_descent.initial(np.random.default_rng(1), [784, 1000, 1000, 1])
+    start = max_margin.initial(np.random.default_rng(1), [784, 1000, 1000, 1])
     epoch = timed(published_epoch(start, X, y))
     for dtype in (np.float32, np.float64):
         began = time.perf_counter()
-        run = margin_descent.train(start, X, y, dtype=dtype)
+        run = max_margin.train(start, X, y, dtype=dtype)
         spent = time.perf_counter() - began
         print(
             f"training 784-1000-1000-1, n=500, {np.dtype(dtype).name}: loss {np.exp(run.log_loss):.1e} in {spent:.1f} s, "
@@ -76,10 +78,10 @@ def training() -> None:
     digits = datasets.load("mnist-odd-even", samples=50, seed=1000)
     mean = digits.X.mean(axis=0)
     X, y = digits.X - mean, digits.y
-    start = margin_descent.initial(np.random.default_rng(1), [784, 300, 300, 1])
+    start = max_margin.initial(np.random.default_rng(1), [784, 300, 300, 1])
     runs = {
-        "plain descent": lambda: margin_descent.plain(start, X, y, target=4e-6, epochs=100_000),
-        "log-loss descent": lambda: margin_descent.train(start, X, y, target=4e-6),
+        "plain descent": lambda: max_margin.plain(start, X, y, target=4e-6, epochs=100_000),
+        "log-loss descent": lambda: max_margin.train(start, X, y, target=4e-6),
     }
     truth = {"training_data": TrainingData(digits.X, y, shape=digits.shape)}
     for name, train in runs.items():
@@ -90,7 +92,7 @@ def training() -> None:
         score = finding.scores["images at NCC > 0.9"]
         print(
             f"784-300-300-1, n=50, {name}: {run.steps} steps, {spent:.1f} s, normalised margin "
-            f"{margin_descent.normalised_margin(run.layers, X, y):.3e}, images at NCC > 0.9: {score.value:.0f} "
+            f"{max_margin.normalised_margin(run.layers, X, y):.3e}, images at NCC > 0.9: {score.value:.0f} "
             f"(null {score.null:.0f})",
             flush=True,
         )
@@ -102,13 +104,13 @@ def residuals() -> None:
         digits = datasets.load("mnist-odd-even", samples=40, seed=seed)
         X, y = digits.X - digits.X.mean(axis=0), digits.y
         others = digits.X_test[:40] - digits.X.mean(axis=0)
-        start = margin_descent.initial(np.random.default_rng(seed), [784, 300, 1], first=None)
+        start = max_margin.initial(np.random.default_rng(seed), [784, 300, 1], first=None)
         for rounded in (False, True):
             began = time.perf_counter()
             layers = weight_decay.minimise(start, X, y, weight_decay=1e-3, rounded=rounded, iterations=5000).layers
             spent = time.perf_counter() - began
-            took = timed(lambda layers=layers, X=X, y=y: kkt.residual(layers, X, y))
-            found, null = kkt.residual(layers, X, y), kkt.residual(layers, others, digits.y_test[:40])
+            took = timed(lambda layers=layers, X=X, y=y: kkt_residual.residual(layers, X, y))
+            found, null = kkt_residual.residual(layers, X, y), kkt_residual.residual(layers, others, digits.y_test[:40])
             how = "kinks rounded off" if rounded else "L-BFGS alone"
             print(
                 f"weight decay 1e-3, 784-300-1, n=40, {how}, {spent:.0f} s: residual {found.total:.4f} (without Clarke's "
@@ -121,8 +123,8 @@ def one_step() -> None:
     """A step of reconstruction, n=500, m=1000, beside the published objective differentiated twice in double precision."""
     digits = datasets.load("mnist-odd-even", samples=500, seed=1000)
     X, y = digits.X - digits.X.mean(axis=0), digits.y
-    start = margin_descent.initial(np.random.default_rng(1), [784, 1000, 1000, 1])
-    layers = margin_descent.train(start, X, y, dtype=np.float32).layers
+    start = max_margin.initial(np.random.default_rng(1), [784, 1000, 1000, 1])
+    layers = max_margin.train(start, X, y, dtype=np.float32).layers
     rng = np.random.default_rng(0)
     signs = kkt_pool.sides(1000, 1)
     pool = kkt_pool.Space.of(layers, span(*layers[0]), digits.shape)
@@ -150,8 +152,8 @@ def images(networks: int, count: int, first: int) -> None:
         pictures = datasets.load("cifar-vehicles-animals", samples=count, seed=seed)
         mean = pictures.X.mean(axis=0)
         began = time.perf_counter()
-        start = margin_descent.initial(np.random.default_rng(seed), [3072, 1000, 1000, 1])
-        run = margin_descent.train(start, pictures.X - mean, pictures.y, dtype=np.float32)
+        start = max_margin.initial(np.random.default_rng(seed), [3072, 1000, 1000, 1])
+        run = max_margin.train(start, pictures.X - mean, pictures.y, dtype=np.float32)
         trained = time.perf_counter() - began
         held = Weights(tuple(run.layers), mean=mean, shape=pictures.shape)
         truth = {

@@ -12,7 +12,7 @@ import numpy as np
 
 from divulge import Candidates, Predictions, datasets, victims
 from divulge.attacks import MarginMembership
-from divulge.solvers.gaps import gaps
+from divulge.solvers.statistics.logit_gap import gaps
 
 NETWORKS = ((50, [300], 2000), (100, [300, 300], 2001), (100, [300], 2002), (200, [1000], 2003))
 "Members, hidden units and seed; the rule for claims was settled on seeds 1000 to 1003."

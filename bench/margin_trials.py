@@ -1,8 +1,8 @@
 """Many two-layer networks trained to their margin: the sweep over dimensions, and the time against plain descent.
 
-    python bench/margin_trials.py                                   the ratio to plain gradient descent, interleaved
-    python bench/margin_trials.py --sweep                           the sweep of section 5 on the sphere, 50 trials each
-    python bench/margin_trials.py --sweep --data normal gaussian-mixture --dimensions 20 100 1000
+    python bench/batched.py                                   the ratio to plain gradient descent, interleaved
+    python bench/batched.py --sweep                           the sweep of section 5 on the sphere, 50 trials each
+    python bench/batched.py --sweep --data normal gaussian-mixture --dimensions 20 100 1000
 
 The sweep draws data, labels, starts and fresh points from seed 1000 on, and uses `--workers` processes of one thread.
 Shares are over the networks that got all their points right.
@@ -22,11 +22,11 @@ import numpy as np
 from joblib.externals.loky import get_reusable_executor
 
 from divulge import TrainingData, datasets, graph
-from divulge.attacks import MarginRehearsal
 from divulge.contract import Truth
 from divulge.graph import Step
 from divulge.runner import Runner
-from divulge.solvers import margin_trials
+from divulge.solvers.margin import batched
+from divulge.studies import MarginSimulation
 
 FIRST_SEED = 1000
 DIMENSIONS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
@@ -64,7 +64,7 @@ def sweep(asked):
             begin = time.perf_counter()
             rows = asked.trials * POINTS + FRESH
             made = datasets.load(name, dimension=dimension, samples=rows, seed=asked.seed, test=1)
-            attack = MarginRehearsal(trials=asked.trials, hidden=asked.hidden, points=POINTS, fresh=FRESH)
+            attack = MarginSimulation(trials=asked.trials, hidden=asked.hidden, points=POINTS, fresh=FRESH)
             step = Step(attack, tuple(graph.hold({"data": TrainingData(made.X, made.y)})), choices=1, wins="membership")
             finding = Runner(seed=asked.seed, workers=asked.workers).execute(step, Truth())
             print(f"| {name} | {dimension} | {line(finding)} | {time.perf_counter() - begin:.0f} |", flush=True)
@@ -98,7 +98,7 @@ def ratio(asked, dimension):
     for draw in range(asked.draws):
         seed = asked.seed + draw
         # As many networks in a batch as in the attack; the plain one has the points of the first.
-        count = max(1, margin_trials.CACHED // asked.hidden)
+        count = max(1, batched.CACHED // asked.hidden)
         X, y = drawn(dimension, seed, count)
         begin = time.process_time()
         epochs, loss, margins = plain(X[0], y[0], seed, asked, rate, asked.epochs)
@@ -106,7 +106,7 @@ def ratio(asked, dimension):
         seconds = []
         for depth in (-np.log(loss), 1000.0):
             begin = time.process_time()
-            trained = margin_trials.train(X, y, np.random.default_rng(seed), hidden=asked.hidden, depth=depth)
+            trained = batched.train(X, y, np.random.default_rng(seed), hidden=asked.hidden, depth=depth)
             seconds.append((time.process_time() - begin) / count)
         ratios.append(theirs / seconds[0])
         cells = [f"{epochs}", f"{loss:.1e}", f"{share(margins[None]):.3f}", f"{theirs:.1f}", f"{seconds[0]:.2f}"]

@@ -51,9 +51,9 @@ def problem(split):
 
 
 def ours(data, iterations):
-    from divulge.solvers.converged import Converged
-    from divulge.solvers.inner import RISKS, Shared
-    from divulge.solvers.poisoning import Starts, ascend
+    from divulge.solvers.bilevel.ascent import Starts, ascend
+    from divulge.solvers.bilevel.implicit import Converged
+    from divulge.solvers.bilevel.inner import RISKS, Shared
 
     start = time.process_time()
     train = Converged(

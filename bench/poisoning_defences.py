@@ -17,11 +17,11 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 
 from divulge import Candidates, Pipeline, datasets
-from divulge.attacks.poisoning import PoisoningDefences
-from divulge.attacks.poisoning.defences import NAMES, SIFTING
 from divulge.contract import Truth
 from divulge.graph import Step, hold
 from divulge.runner import Runner
+from divulge.studies import PoisoningDefences
+from divulge.studies.poisoning_defences.study import NAMES, SIFTING
 
 
 def drawn(name, draw, points):

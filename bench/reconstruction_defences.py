@@ -19,8 +19,8 @@ import numpy as np
 
 from divulge import Candidates, TrainingData, Weights, datasets, registry, victims
 from divulge.contract import Context
-from divulge.solvers import margin_descent
-from divulge.victims import private
+from divulge.defences import dp_sgd
+from divulge.solvers.margin import max_margin
 
 FIRST_SEED = 2000
 UNITS = 300
@@ -80,8 +80,8 @@ def attacked(attack, count, settings, seed):
 def without_bias(data, rng, target=4e-6, fall=0.05):
     """Descent on the log-loss as the recipe does it, for a network that has no bias at all."""
     mean = data.X.mean(axis=0)
-    (W, _), (V, _) = margin_descent.initial(rng, [data.X.shape[1], UNITS, 1])
-    span = margin_descent.Span.of(data.X - mean, W)
+    (W, _), (V, _) = max_margin.initial(rng, [data.X.shape[1], UNITS, 1])
+    span = max_margin.Span.of(data.X - mean, W)
     W, v, X, y, rate = span.rows, V[0], span.points, data.y, 1.0
 
     def log_loss(W, v):
@@ -121,7 +121,7 @@ def main():
         spent = "–"
         if settings.get("method") == "private":
             kept = {key: settings[key] for key in ("epochs", "batch", "noise")}
-            spent = f"{private.epsilon(count, **kept):.1f}"
+            spent = f"{dp_sgd.epsilon(count, **kept):.1f}"
         each = ", ".join(f"{value:.0f}" for value in found)
         said = ", ".join(sorted(set(verdicts)))
         row = [

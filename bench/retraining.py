@@ -13,7 +13,7 @@ import numpy as np
 from scipy import stats
 
 from divulge import datasets
-from divulge.attacks.hyperparameters.retraining import POWERS, UNITS, saving, train_steal_retrain
+from divulge.studies.train_steal_retrain import POWERS, UNITS, saving, train_steal_retrain
 
 
 def main():

@@ -18,7 +18,8 @@ import numpy as np
 from divulge import Candidates, TrainingData, datasets, victims
 from divulge.attacks import SpanMembership
 from divulge.contract import Context
-from divulge.solvers import rates, span_scores
+from divulge.solvers.shadow import span_scores
+from divulge.solvers.statistics import roc
 
 FIRST_SEED = 1000
 LEVEL = 0.001
@@ -44,7 +45,7 @@ def victim(name, members, seed, **settings):
 
 
 def found(scores, members):
-    at = rates.tpr_at(scores[:members], scores[members:], LEVEL)
+    at = roc.tpr_at(scores[:members], scores[members:], LEVEL)
     return at.tpr if at else float("nan")
 
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from divulge import Candidates, Context, TrainingData, Weights, datasets
 from divulge.attacks import SpanReconstruction
-from divulge.solvers import margin_descent
+from divulge.solvers.margin import max_margin
 
 FIRST_SEED = 1000
 COUNTS = ("images at NCC > 0.9", "images at NCC > 0.8", "pixel-exact images", "images at SSIM > 0.4")
@@ -78,7 +78,7 @@ def victim(case, seed):
         layers = decayed(X - mean, y, case.hidden, case.decay, rng)
     else:
         sizes = [X.shape[1], *case.hidden, 1]
-        layers = margin_descent.train(margin_descent.initial(rng, sizes, first=case.first), X - mean, y).layers
+        layers = max_margin.train(max_margin.initial(rng, sizes, first=case.first), X - mean, y).layers
     (W, b), *rest = layers
     noise = case.noise * np.abs(W).max()
     W, b = W + noise * rng.standard_normal(W.shape), b + noise * rng.standard_normal(b.shape)
@@ -177,10 +177,10 @@ def false_claims(seeds):
         grain = rng.random(X.shape)
         adam = train(X, data.y, rng, weight_decay=1e-6, hidden=(300,), optimiser="adam", lr=1e-3, epochs=500)
         sgd = train(X, data.y, rng, weight_decay=1e-6, hidden=(300,), optimiser="sgd", lr=0.1, epochs=2000)
-        noise = margin_descent.train(margin_descent.initial(rng, [784, 300, 1]), grain - grain.mean(axis=0), data.y)
+        noise = max_margin.train(max_margin.initial(rng, [784, 300, 1]), grain - grain.mean(axis=0), data.y)
         networks = {
-            "random normal weights": margin_descent.initial(rng, [784, 300, 1], first=0.05),
-            "random uniform weights": margin_descent.initial(rng, [784, 300, 1], first=None),
+            "random normal weights": max_margin.initial(rng, [784, 300, 1], first=0.05),
+            "random uniform weights": max_margin.initial(rng, [784, 300, 1], first=None),
             "Adam, default start": plain(adam),
             "descent, default start": plain(sgd),
             "trained on noise": noise.layers,

@@ -13,7 +13,8 @@ import altair as alt
 import numpy as np
 
 from divulge import Candidates, Context, datasets, victims
-from divulge.attacks import BlindSurrogate, Surrogate
+from divulge.attacks import Surrogate
+from divulge.baselines import BlindSurrogate
 
 ARMS = {
     "gradients": ("gradients", "gradients"),

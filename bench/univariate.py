@@ -13,7 +13,7 @@ import numpy as np
 
 from divulge import Predictions, Weights, victims
 from divulge.attacks import UnivariateFromValues, UnivariateReconstruction
-from divulge.solvers import piecewise
+from divulge.solvers.univariate import polyline
 
 FIRST = 1000
 KINDS = {
@@ -132,7 +132,7 @@ def crossings(sets, first):
         for way in ("exact", "grid") if seed % 2 else ("grid", "exact"):
             start = time.perf_counter()
             if way == "exact":
-                points = piecewise.read(piecewise.of_network(network.layers), 1.0).points
+                points = polyline.read(polyline.of_network(network.layers), 1.0).points
             else:
                 points = sampled(lambda x, net=network: net.predict(x[:, None])[:, 0], 1.0, -1.5, 1.5)
             spent[way] += time.perf_counter() - start

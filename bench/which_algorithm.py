@@ -92,7 +92,7 @@ def main():
                     if len(np.unique(y)) > 2:
                         continue
                 else:
-                    true = Fitted(estimator.fit(X, y))
+                    true = Fitted.of(estimator.fit(X, y))
                 finding = attack(blind(true, len(X)), TrainingData(X, y))
                 if finding.loot is None:
                     outcome = "abstained"

@@ -10,7 +10,7 @@ from pathlib import Path
 from divulge import registry
 
 HOME = Path(__file__).parent.parent
-COMMANDS = ("", "demo", "audit", "attack", "attack hyperparameters", "attacks", "reproduce", "report")
+COMMANDS = ("", "demo", "audit", "attack", "attack hyperparameters", "attacks", "study", "studies", "reproduce", "report")
 
 
 def attack_table() -> str:
@@ -23,9 +23,23 @@ def attack_table() -> str:
     return "\n".join(lines)
 
 
+def study_table() -> str:
+    """Needs, purpose and paper of every study and baseline that comes with divulge."""
+    lines = ["| study or baseline | from | what it does |", "|---|---|---|"]
+    for name, study in registry.others().items():
+        if study.__module__.startswith("divulge."):
+            needs = " + ".join(f"`{need.kind}`" for need in study.needs)
+            kind = "" if study.yields is None else "Baseline: "
+            purpose = (study.__doc__ or "").strip().partition("\n")[0]
+            lines.append(f"| `{name}` | {needs} | {kind}{purpose} |")
+    return "\n".join(lines)
+
+
 def readme() -> str:
     text = (HOME / "README.md").read_text(encoding="utf-8")
-    return re.sub(r"(<!-- attacks:.*?-->\n).*?(\n<!-- end -->)", rf"\1{attack_table()}\2", text, flags=re.DOTALL)
+    for mark, table in (("attacks", attack_table()), ("studies", study_table())):
+        text = re.sub(rf"(<!-- {mark}:.*?-->\n).*?(\n<!-- end -->)", rf"\1{table}\2", text, flags=re.DOTALL)
+    return text
 
 
 def command_line() -> str:
@@ -67,7 +81,8 @@ def main() -> int:
         return len(stale)
     for path, text in wanted.items():
         path.write_text(text, encoding="utf-8")
-    picture(HOME / "docs" / "report.png")
+    if "--text" not in sys.argv:
+        picture(HOME / "docs" / "report.png")
     return 0
 
 

@@ -70,6 +70,7 @@ class Refuses(Attack[Hyperparameters, Weights]):
 def attacks(monkeypatch):
     chosen = {attack.name: attack for attack in (Breaks, BreaksWhenScored, Copies, Refuses)}
     monkeypatch.setattr(auditing.registry, "attacks", lambda: chosen)
+    monkeypatch.setattr(auditing.registry, "attack", chosen.__getitem__)
 
 
 def test_one_broken_attack_does_not_cost_the_others(attacks, tmp_path):
@@ -107,7 +108,7 @@ def test_hyperparameters_follow_from_training_data_that_another_attack_won(monke
     y = points @ rng.normal(size=5) + rng.normal(size=60)
     both = {"rebuilds": Rebuilds, **auditing.registry.attacks()}
     monkeypatch.setattr(auditing.registry, "attacks", lambda: both)
-    held = {"model": Fitted(Ridge(0.5).fit(points, y)), "points": Candidates(points, y)}
+    held = {"model": Fitted.of(Ridge(0.5).fit(points, y)), "points": Candidates(points, y)}
     done = audit(held, {"model": {"hyperparameters": Hyperparameters({"alpha": 0.5})}}, out=tmp_path)
     assert [(finding.provenance.attack, finding.provenance.won) for finding in done.leaks] == [
         ("rebuilds", "training data of points"),

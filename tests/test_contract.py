@@ -170,7 +170,7 @@ def test_a_time_budget_ends_an_attack_between_its_steps():
     @option_class
     class Slow(Attack[TrainingData, Hyperparameters]):
         def run(self, held, context):
-            context.map(lambda item, rng: done.append(item), range(5))
+            context.map("items", lambda item, rng: done.append(item), range(5))
             return Finding.leak(Hyperparameters({"a": 1.0}), "Won.")
 
     class MinuteAStep(Budget):
@@ -327,7 +327,7 @@ def test_map_gives_every_item_its_own_stream_in_order():
     def draw(item, rng):
         return item, rng.normal()
 
-    first, again, other = (Context(seed).map(draw, range(4)) for seed in (1, 1, 2))
+    first, again, other = (Context(seed).map("draws", draw, range(4)) for seed in (1, 1, 2))
     assert first == again
     assert [item for item, _ in first] == [0, 1, 2, 3]
     assert len({value for _, value in first}) == 4
@@ -342,9 +342,9 @@ def test_an_item_draws_the_same_whichever_others_were_found_again():
     def draw(item, rng):
         return float(rng.normal())
 
-    whole = Context(1).map(draw, range(4))
+    whole = Context(1).map("draws", draw, range(4))
     half_done = Remembers({f"map-0-{index}": {"value": whole[index], "queries": 0} for index in (0, 2)})
-    assert Context(1, memory=half_done).map(draw, range(4)) == whole
+    assert Context(1, memory=half_done).map("draws", draw, range(4)) == whole
 
 
 def test_a_piece_does_not_disturb_the_stream_that_follows():

@@ -4,6 +4,7 @@ import pytest
 
 from divulge import experiments
 from divulge.errors import BadInput
+from divulge.experiments import reader
 
 TEXT = """
 title = "T"
@@ -48,11 +49,11 @@ def test_every_combination_is_a_cell():
 
 def test_the_same_description_draws_the_same_victim_in_every_version(monkeypatch):
     sections = {"data": {"name": "two-gaussians"}, "victim": {"recipe": "pipeline", "learner": "logistic"}}
-    first = experiments._victim(sections, experiments.Runner(None)).held["pipeline"]
-    monkeypatch.setattr(experiments, "code_version", lambda module: "another version")
-    again = experiments._victim(sections, experiments.Runner(None)).held["pipeline"]
+    first = reader._victim(sections, reader.Runner(None)).held["pipeline"]
+    monkeypatch.setattr(reader, "code_version", lambda module: "another version")
+    again = reader._victim(sections, reader.Runner(None)).held["pipeline"]
     assert (first.X == again.X).all()
-    other = experiments._victim(sections, experiments.Runner(None, seed=1)).held["pipeline"]
+    other = reader._victim(sections, reader.Runner(None, seed=1)).held["pipeline"]
     assert not (first.X == other.X).all()
 
 

@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 from divulge import registry
-from divulge.attacks.hyperparameters import HyperparameterStealing
+from divulge.attacks import HyperparameterStealing
 
 
 def divulge(environment, *arguments):

@@ -150,7 +150,7 @@ def test_another_truth_scores_again_without_attacking_again(tmp_path):
     rng = np.random.default_rng(1)
     X = rng.normal(size=(30, 3))
     y = X @ [1.0, 2.0, 3.0] + rng.normal(size=30)
-    held = [Fitted(Ridge(alpha=2.0).fit(X, y)), TrainingData(X, y)]
+    held = [Fitted.of(Ridge(alpha=2.0).fit(X, y)), TrainingData(X, y)]
     right, wrong = (
         audit(held, {"hyperparameters": Hyperparameters({"alpha": alpha})}, out=tmp_path).findings[0]
         for alpha in (2.0, 50.0)
@@ -188,7 +188,7 @@ def ridge():
     y = X @ [1.0, 2.0, 3.0] + rng.normal(size=30)
     from sklearn.linear_model import Ridge
 
-    return {"model": Fitted(Ridge(alpha=2.0).fit(X, y)), "data": TrainingData(X, y)}
+    return {"model": Fitted.of(Ridge(alpha=2.0).fit(X, y)), "data": TrainingData(X, y)}
 
 
 def test_a_folder_with_other_files_is_refused_and_left_alone(tmp_path):
@@ -229,7 +229,7 @@ def test_every_item_computes_on_one_thread_so_that_sums_come_out_the_same(worker
 
     spread = Runner(workers=workers)._spread
     with threadpool_limits(2):
-        assert Context(spread=spread).map(threads, range(4)) == [1, 1, 1, 1]
+        assert Context(spread=spread).map("threads", threads, range(4)) == [1, 1, 1, 1]
 
 
 def test_other_code_never_reuses_old_pieces(tmp_path, monkeypatch):

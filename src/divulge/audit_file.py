@@ -13,7 +13,7 @@ from divulge import defences
 from divulge.contract import Access, Budget, Candidates, Hyperparameters, TrainingData
 from divulge.errors import BadInput, refuse_unknown
 
-KEYS = ("title", "out", "seed", "workers", "attacks", "allow_pickle", "budget", "held", "truth", "options")
+KEYS = ("title", "out", "seed", "workers", "attacks", "studies", "allow_pickle", "budget", "held", "truth", "options")
 SOURCES = ("file", "url", "dataset")
 NAMES = ("features", "target", "weights", "record", "score", "member", "source")
 
@@ -27,6 +27,7 @@ class AuditFile:
     seed: int
     workers: int | None
     attacks: tuple[str, ...] | None
+    studies: tuple[str, ...]
     budget: Budget
     held: Mapping[str, Access]
     sources: Mapping[str, str]
@@ -49,16 +50,15 @@ def read(path: Path, *, allow_pickle: bool = False) -> AuditFile:
         raise BadInput(f"{path}: expected at least one [held.NAME] section, got none; say what an attacker holds")
     budget = _value(document, "budget", dict, {}, path)
     refuse_unknown(budget, ("seconds", "queries"), f"{path} [budget]")
-    attacks = document.get("attacks")
-    if attacks is not None and not (isinstance(attacks, list) and all(isinstance(name, str) for name in attacks)):
-        raise BadInput(f"{path}: expected a list of names for 'attacks', got {attacks!r}; or leave it out to run all")
+    attacks, studies = (_names(document, key, path) for key in ("attacks", "studies"))
     held = {name: opener.open(section, f"[held.{name}]") for name, section in sections.items()}
     return AuditFile(
         title=_value(document, "title", str, path.stem, path),
         out=out,
         seed=_value(document, "seed", int, 0, path),
         workers=_value(document, "workers", int, None, path),
-        attacks=None if attacks is None else tuple(attacks),
+        attacks=attacks,
+        studies=studies or (),
         budget=Budget(_value(budget, "seconds", float, None, path), _value(budget, "queries", int, None, path)),
         held=held,
         sources={name: str(next(section[key] for key in SOURCES if key in section)) for name, section in sections.items()},
@@ -170,6 +170,15 @@ def _document(path: Path) -> dict[str, Any]:
         raise BadInput(f"expected an audit file at {path}, found none; docs/audit-file.md shows how to write one") from None
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise BadInput(f"cannot read {path}: {error}; correct the file: docs/audit-file.md shows its form") from None
+
+
+def _names(document: Mapping[str, Any], key: str, path: Path) -> tuple[str, ...] | None:
+    found = document.get(key)
+    if found is None:
+        return None
+    if not (isinstance(found, list) and all(isinstance(name, str) for name in found)):
+        raise BadInput(f"{path}: expected a list of names for {key!r}, got {found!r}; or leave it out")
+    return tuple(found)
 
 
 def _value(section: Mapping[str, Any], key: str, kind: type, default: Any, path: Path) -> Any:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from divulge import graph, registry
-from divulge.contract import Access, Attack, Budget, Finding, Holding, Record, Truth, Verdict
+from divulge.contract import Access, Attack, Budget, Finding, Holding, Procedure, Record, Truth, Verdict
 from divulge.errors import BadInput, refuse_unknown
 from divulge.graph import Held, Step
 from divulge.runner import Observer, Runner, locked, versions
@@ -46,6 +46,7 @@ def audit(
     out: Path | str | None = None,
     title: str = "",
     attacks: Iterable[str] | None = None,
+    studies: Iterable[str] = (),
     options: Mapping[str, Mapping[str, Any]] | None = None,
     seed: int = 0,
     budget: Budget | None = None,
@@ -55,12 +56,13 @@ def audit(
 ) -> Audit:
     """Run every attack that what is held allows, then every attack that its loot allows, and so on.
 
-    `held` may name its things: `{"model": Fitted(ridge), "data": TrainingData(X, y)}`. `truth` gives what the auditor
+    `held` may name its things: `{"model": Fitted.of(ridge), "data": TrainingData(X, y)}`. `truth` gives what the auditor
     knows by kind, `{"hyperparameters": ...}`, or by the name of the thing it is about, `{"model": {...}}`.
+    `studies` names baselines and studies to run besides; what they show goes no further.
     With `out`, the run folder there resumes what an earlier audit of the same things finished, and holds the report.
     """
     things = graph.hold(held, sources or {})
-    chosen = choose(attacks, options or {})
+    chosen = choose(attacks, studies, options or {})
     known = _Known(truth or {}, {thing.name for thing in things})
     if out is not None and not str(out).strip():
         raise BadInput("expected the name of a run folder for out, got an empty one; name a folder")
@@ -75,31 +77,38 @@ def audit(
     return Audit(record, folder)
 
 
-def choose(names: Iterable[str] | None, options: Mapping[str, Mapping[str, Any]]) -> list[Attack[Any, Any]]:
-    """Attacks by name (when none is named, all but those that run on request), each with its options."""
-    available = registry.attacks()
-    usual = [name for name, attack in available.items() if not attack.on_request or name in options]
-    names = usual if names is None else list(dict.fromkeys(names))
-    if not names:
+def choose(
+    attacks: Iterable[str] | None, studies: Iterable[str], options: Mapping[str, Mapping[str, Any]]
+) -> list[Procedure[Any, Any]]:
+    """Attacks by name, all that are installed where none is named; then baselines and studies by name; with options."""
+    available: dict[str, registry.Kind] = {}
+    if attacks is None:
+        available |= registry.attacks()
+    else:
+        available |= {name: registry.attack(name) for name in attacks}
+    for name in studies:
+        available[name] = registry.procedure(name)
+        if issubclass(available[name], Attack):
+            raise BadInput(f"studies: {name!r} is an attack; name it under attacks")
+    if not available:
         raise BadInput("expected at least one attack, got none; leave attacks out to run all that are installed")
-    refuse_unknown(names, available, "attacks")
-    refuse_unknown(options, names, "options")
+    refuse_unknown(options, available, "options")
     chosen = []
-    for name in names:
+    for name, kind in available.items():
         given = options.get(name, {})
         if not isinstance(given, Mapping):
             raise BadInput(f"options of {name}: expected named values, got {given!r}; write them as [options.{name}]")
-        refuse_unknown(given, available[name].option_names(), f"options of {name}")
-        chosen.append(available[name](**given))
+        refuse_unknown(given, kind.option_names(), f"options of {name}")
+        chosen.append(kind(**given))
     return chosen
 
 
 def plan(
-    held: Iterable[Access] | Mapping[str, Access], attacks: Iterable[str] | None = None,
+    held: Iterable[Access] | Mapping[str, Access], attacks: Iterable[str] | None = None, studies: Iterable[str] = (),
     options: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> list[Step]:  # fmt: skip
     """What an audit would run, if every attack won."""
-    return graph.plan(graph.hold(held), choose(attacks, options or {}))
+    return graph.plan(graph.hold(held), choose(attacks, studies, options or {}))
 
 
 def reopen(folder: Path) -> Record:
@@ -127,7 +136,7 @@ class _Pursuit:
     """One pass over the graph, with the record brought up to date after every finding."""
 
     def __init__(
-        self, title: str, things: list[Held], attacks: list[Attack[Any, Any]], known: _Known, runner: Runner
+        self, title: str, things: list[Held], attacks: list[Procedure[Any, Any]], known: _Known, runner: Runner
     ) -> None:
         self.title, self.things, self.attacks, self.known, self.runner = title, things, attacks, known, runner
         self.holdings = [_holding(thing) for thing in things]
@@ -147,10 +156,10 @@ class _Pursuit:
         self.findings.append(finding)
         won = None
         # Not the verdict: scoring may have changed it, and the attacker cannot know.
-        if finding.loot is not None and finding.provenance.claimed:
+        if finding.loot is not None and finding.provenance.won:
             won = Held(
                 step.wins,
-                step.attack.yields,
+                type(finding.loot),
                 finding.loot,
                 fingerprint(finding.loot),
                 f"won by {step.attack.name}",

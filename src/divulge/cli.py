@@ -19,7 +19,7 @@ from divulge.errors import BadInput
 
 if TYPE_CHECKING:
     from divulge.auditing import Audit
-    from divulge.contract import Access, Attack
+    from divulge.contract import Access, Procedure
 
 DONE, LEAK, BAD_INPUT, BUG, INTERRUPTED = 0, 1, 2, 3, 130
 
@@ -31,7 +31,9 @@ app = App(
     suppress_keyboard_interrupt=False,
 )
 attack_app = App(name="attack", help="Run one attack; its flags are its options.")
+study_app = App(name="study", help="Run one study or published baseline; its flags are its options.")
 app.command(attack_app)
+app.command(study_app)
 
 
 @Parameter(name="*")
@@ -98,7 +100,8 @@ def audit_command(
     output = output or Output()
     described = audit_file.read(file, allow_pickle=allow_pickle)
     if plan:
-        terminal.show_plan(auditing.plan(described.held, described.attacks, described.options), as_json=output.json)
+        steps = auditing.plan(described.held, described.attacks, described.studies, described.options)
+        terminal.show_plan(steps, as_json=output.json)
         return DONE
     with terminal.watching(quiet=output.json) as observer:
         audit = auditing.audit(
@@ -107,6 +110,7 @@ def audit_command(
             out=out or described.out,
             title=described.title,
             attacks=described.attacks,
+            studies=described.studies,
             options=described.options,
             seed=described.seed if seed is None else seed,
             budget=described.budget,
@@ -129,6 +133,21 @@ def attacks(*, json: bool = False) -> int:
     from divulge import registry, terminal
 
     terminal.show_attacks(registry.attacks(), registry.broken(), as_json=json)
+    return DONE
+
+
+@app.command
+def studies(*, json: bool = False) -> int:
+    """List what is no attack: re-tests of remedies, papers' figures, published baselines.
+
+    Parameters
+    ----------
+    json
+        Print JSON, and nothing else.
+    """
+    from divulge import registry, terminal
+
+    terminal.show_studies(registry.others(), as_json=json)
     return DONE
 
 
@@ -201,8 +220,8 @@ def main(tokens: Sequence[str] | None = None) -> int:
     """Run a command; every expected mistake ends with one sentence and exit code 2."""
     tokens = sys.argv[1:] if tokens is None else tokens
     try:
-        if tokens[:1] == ["attack"]:
-            _add_attacks()  # only now: it imports every attack
+        if tokens[:1] in (["attack"], ["study"]):
+            _add_commands(attack_app if tokens[0] == "attack" else study_app, tokens[1:2])  # only now: it imports attacks
         code = app(tokens, exit_on_error=False, print_error=False, result_action="return_value")
         sys.stdout.flush()
         return code if isinstance(code, int) else DONE
@@ -233,23 +252,34 @@ def _refused(sentence: str) -> int:
 def _mistake(error: CycloptsError) -> str:
     """What is wrong with the flags, in one sentence."""
     if type(error.__cause__).__name__ == "ValidationError":
-        from divulge.contract.attack import invalid_option
+        from divulge.contract.options import invalid_option
 
         return invalid_option(error.__cause__)  # type: ignore[arg-type]  # named so that pydantic need not be imported
     return " ".join(str(error).split())
 
 
-def _add_attacks() -> None:
+def _add_commands(group: App, named: Sequence[str]) -> None:
+    """The one that is named, or all that belong to the group, to be listed."""
     from divulge import registry
+    from divulge.contract import Attack
 
-    for name, attack in registry.attacks().items():
-        if name not in attack_app:
-            attack_app.command(_attack_command(name, attack), name=name)
+    if named and named[0] in registry.names():
+        found = {named[0]: registry.procedure(named[0])}
+        if issubclass(found[named[0]], Attack) is not (group is attack_app):
+            what, right = ("an attack", "attack") if group is study_app else ("a study or baseline", "study")
+            raise BadInput(f"{named[0]} is {what}; run divulge {right} {named[0]}")
+    else:
+        found = {**registry.attacks()} if group is attack_app else registry.others()
+    for name, procedure in found.items():
+        if name not in group:
+            group.command(_command(name, procedure), name=name)
 
 
-def _attack_command(name: str, attack: type[Attack[Any, Any]]) -> Callable[..., int]:
+def _command(name: str, attack: type[Procedure[Any, Any]]) -> Callable[..., int]:
     """A command whose flags are the attack's options, a file for each thing it needs, and what all commands share."""
-    needs = [need.kind for need in attack.needs]
+    from divulge.contract import Attack
+
+    needs, scored_by, edge = [need.kind for need in attack.needs], attack.scored_by, issubclass(attack, Attack)
 
     def command(**flags: Any) -> int:
         from divulge import auditing, terminal
@@ -258,15 +288,16 @@ def _attack_command(name: str, attack: type[Attack[Any, Any]]) -> Callable[..., 
         output = given["output"] or Output()
         held = {kind: _opened(kind, given[kind], given["allow_pickle"]) for kind in needs}
         truth = {}
-        if given["truth"]:
-            truth[attack.scored_by.kind] = _opened(attack.scored_by.kind, given["truth"], given["allow_pickle"])
+        if scored_by and given["truth"]:
+            truth[scored_by.kind] = _opened(scored_by.kind, given["truth"], given["allow_pickle"])
         with terminal.watching(quiet=output.json) as observer:
             audit = auditing.audit(
                 held,
                 truth,
                 out=given["out"] or Path("runs") / name,
                 title=f"{name} on {given[needs[0]]}",
-                attacks=[name],
+                attacks=[name] if edge else [],
+                studies=[] if edge else [name],
                 options={name: (given["options"] or attack()).options()},
                 seed=given["seed"],
                 sources={kind: given[kind] for kind in needs},
@@ -275,13 +306,11 @@ def _attack_command(name: str, attack: type[Attack[Any, Any]]) -> Callable[..., 
         return _concluded(audit, output)
 
     kind_help = "FILE, or FILE#option=value&option=value as in an audit file"
+    true_help = f"The true {scored_by.kind}, to score against: {kind_help}." if scored_by else ""
     parameters = {
         **{kind: (Annotated[str, Parameter(help=f"The {kind.replace('_', ' ')}: {kind_help}.")], ...) for kind in needs},
         "options": (Annotated[attack | None, Parameter(name="*", group="Options")], None),
-        "truth": (
-            Annotated[str | None, Parameter(help=f"The true {attack.scored_by.kind}, to score against: {kind_help}.")],
-            None,
-        ),
+        **({"truth": (Annotated[str | None, Parameter(help=true_help)], None)} if scored_by else {}),
         "out": (Annotated[Path | None, Parameter(help=f"The run folder; runs/{name} by default.")], None),
         "seed": (Annotated[int, Parameter(help="Same seed, same finding.")], 0),
         "allow_pickle": (Annotated[bool, Parameter(help="Open pickle and joblib files, which can run any code.")], False),

@@ -53,9 +53,9 @@ def run(out: Path, seed: int, observer: Observer | None = None) -> Audit:
             secrets["l1_ratio"] = float(rng.uniform(0.2, 0.8))
         name = learner.replace("_", " ")
         estimator = classical.train(learner, table.X[here], table.y[here], **settings, **secrets)
-        held[name], truth[name] = Fitted(estimator), {"hyperparameters": Hyperparameters.of(estimator)}
+        held[name], truth[name] = Fitted.of(estimator), {"hyperparameters": Hyperparameters.of(estimator)}
     stranger = classical.train("ridge", table.X[elsewhere], table.y[elsewhere], alpha=1.0)
-    held["ridge of other patients"] = Fitted(stranger)
+    held["ridge of other patients"] = Fitted.of(stranger)
     truth["ridge of other patients"] = {"hyperparameters": Hyperparameters.of(stranger)}
     network, read = _classifier(rng)
     held["explanations"], truth["explanations"] = Gradients.of(network), {"weights": network, "training_data": read}
@@ -68,7 +68,7 @@ def run(out: Path, seed: int, observer: Observer | None = None) -> Audit:
     held["pipeline"], truth["pipeline"] = _pipeline(rng)
     held["data"] = data
     sources = dict.fromkeys(held, "trained by this demonstration") | {"data": table.source}
-    attacks = [name for name in registry.attacks() if name not in LEFT_OUT and not registry.attack(name).on_request]
+    attacks = [name for name in registry.attacks() if name not in LEFT_OUT]
     options = {"poisoning": POISONED}
     return audit(
         held, truth, out=out, title="Demonstration", attacks=attacks, options=options, seed=seed, sources=sources,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import chain, count, product
 from typing import Any
 
-from divulge.contract import Access, Attack
+from divulge.contract import Access, Attack, Procedure
 from divulge.errors import BadInput
 from divulge.storage import fingerprint
 
@@ -31,14 +31,14 @@ class Held:
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """One attack on one choice of inputs."""
+    """One attack, baseline or study on one choice of inputs."""
 
-    attack: Attack[Any, Any]
+    attack: Procedure[Any, Any]
     inputs: tuple[Held, ...]
     choices: int
     "How many choices of inputs this attack had: with more than one, a pair that does not fit is no mistake."
     wins: str = ""
-    "The name the loot will have, known when the step is taken."
+    "The name the loot will have, known when the step is taken; empty for what is no edge of the graph."
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -74,7 +74,7 @@ def hold(held: Access | Iterable[Access] | Mapping[str, Access], sources: Mappin
 
 
 def pursue(
-    held: Sequence[Held], attacks: Sequence[Attack[Any, Any]], execute: Callable[[Step], Held | None]
+    held: Sequence[Held], attacks: Sequence[Procedure[Any, Any]], execute: Callable[[Step], Held | None]
 ) -> tuple[Held, ...]:
     """Run every attack whose needs are met, once for each distinct input, until nothing new is won."""
     everything = list(held)
@@ -84,25 +84,27 @@ def pursue(
             if step.key in done:
                 continue
             done.add(step.key)
-            won = execute(replace(step, wins=_name(step, {thing.name for thing in everything})))
+            won = execute(named(step, {thing.name for thing in everything}))
             if won is not None:
                 everything.append(won)
     return tuple(everything)
 
 
-def plan(held: Sequence[Held], attacks: Sequence[Attack[Any, Any]]) -> list[Step]:
+def plan(held: Sequence[Held], attacks: Sequence[Procedure[Any, Any]]) -> list[Step]:
     """The steps an audit would take if every attack won."""
     steps: list[Step] = []
 
-    def pretend(step: Step) -> Held:
+    def pretend(step: Step) -> Held | None:
         steps.append(step)
+        if not isinstance(step.attack, Attack):
+            return None
         return Held(step.wins, step.attack.yields, None, repr(step.key), step.attack.name, step.roots, step.path)
 
     pursue(held, attacks, pretend)
     return steps
 
 
-def unmet(held: Iterable[Held], attacks: Iterable[Attack[Any, Any]], started: set[str]) -> dict[str, str]:
+def unmet(held: Iterable[Held], attacks: Iterable[Procedure[Any, Any]], started: set[str]) -> dict[str, str]:
     """Attacks that never started -> what they need that nobody holds."""
     kinds = [thing.kind for thing in held]
     reasons = {}
@@ -113,8 +115,8 @@ def unmet(held: Iterable[Held], attacks: Iterable[Attack[Any, Any]], started: se
     return reasons
 
 
-def _steps(held: Sequence[Held], attacks: Sequence[Attack[Any, Any]]) -> Iterator[Step]:
-    for attack in sorted(attacks, key=lambda attack: attack.name):
+def _steps(held: Sequence[Held], attacks: Sequence[Procedure[Any, Any]]) -> Iterator[Step]:
+    for attack in sorted(attacks, key=lambda attack: (not isinstance(attack, Attack), attack.name)):
         fitting = [
             [thing for thing in held if issubclass(thing.kind, need) and attack.name not in thing.path]
             for need in attack.needs
@@ -139,10 +141,12 @@ def _belong(inputs: Sequence[Held], given: Sequence[bool]) -> bool:
     )
 
 
-def _name(step: Step, taken: set[str]) -> str:
-    """`weights of api`; a second loot of that name says which attack won it, a third from what."""
+def named(step: Step, taken: set[str]) -> Step:
+    """With a name for its loot: `weights of api`; a second of that name says which attack won it, a third from what."""
+    if not isinstance(step.attack, Attack):
+        return step
     plain = f"{step.attack.yields.kind.replace('_', ' ')} of {step.roots[0]}"
     by = f"{plain} by {step.attack.name}"
     whole = f"{by} from {' and '.join(thing.name for thing in step.inputs)}"
     more = (f"{whole} ({number})" for number in count(2))
-    return next(name for name in chain((plain, by, whole), more) if name not in taken)
+    return replace(step, wins=next(name for name in chain((plain, by, whole), more) if name not in taken))

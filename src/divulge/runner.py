@@ -274,7 +274,7 @@ def versions() -> dict[str, str]:
 def code_version(module: str) -> str:
     """A hash of the source that computes a finding: ours, and the plug-in's own package."""
     home = Path(__file__).parent
-    rooms = ("contract", "solvers", "attacks", "victims", "defences")
+    rooms = ("contract", "learners", "solvers", "attacks", "baselines", "studies", "victims", "defences")
     files = [path for room in rooms for path in sorted((home / room).rglob("*.py"))]
     top = module.split(".")[0]
     digest = hashlib.sha256()

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from divulge import contract
-from divulge.contract import Access, Array, Predictions
+from divulge.contract import Access, Array, Evidence, Predictions
+from divulge.contract.evidence import StoredEvidence
 from divulge.errors import BadInput, StorageError
 
 SCHEMA = 1
@@ -60,6 +61,8 @@ def unpack(tree: Any, arrays: Mapping[str, Array]) -> Any:
         return {unpack(key, arrays): unpack(item, arrays) for key, item in tree["is"]}
     if kind == "array":
         return arrays[tree["is"]]
+    if kind == "evidence":
+        return _evidence(tree["of"], {key: unpack(item, arrays) for key, item in tree["is"].items()})
     made = _known().get(kind)
     if made is None:
         raise StorageError(f"expected a known kind of value, got {kind!r}; install the plug-in that wrote it")
@@ -180,6 +183,12 @@ def _known() -> dict[str, type]:
     return _TYPES | {kind.__name__: kind for kind in Access.kinds.values()}
 
 
+def _evidence(name: str, values: dict[str, Any]) -> Evidence:
+    """As its attack made it where that is loaded; else what it held, under its name."""
+    made: Any = Evidence.kinds.get(name)
+    return StoredEvidence(name, values) if made is None else made(**values)
+
+
 def _pack(value: Any, arrays: dict[str, Array]) -> Any:
     if isinstance(value, np.floating) and not isinstance(value, np.float64):
         return {"$": "scalar", "dtype": value.dtype.str, "is": _pack(float(value), arrays)}
@@ -205,8 +214,17 @@ def _pack(value: Any, arrays: dict[str, Array]) -> Any:
         return {"$": "dict", "is": [[_pack(key, arrays), _pack(item, arrays)] for key, item in value.items()]}
     if isinstance(value, Predictions):
         return {"$": type(value).__name__, "dimension": value.dimension, "identity": value.identity}
+    if isinstance(value, StoredEvidence):
+        return {"$": "evidence", "of": value.name, "is": _pack(value.values, arrays)}
+    if isinstance(value, Evidence) and is_dataclass(value):
+        return {"$": "evidence", "of": type(value).__name__, "is": _fields(value, arrays)}
     if is_dataclass(value) and type(value).__name__ in _known():
-        return {"$": type(value).__name__} | {f.name: _pack(getattr(value, f.name), arrays) for f in fields(value)}
+        return {"$": type(value).__name__} | _fields(value, arrays)
     raise BadInput(
         f"cannot store a {type(value).__name__}; use numbers, text, lists, dicts, numpy arrays or contract values"
     )
+
+
+def _fields(value: Any, arrays: dict[str, Array]) -> dict[str, Any]:
+    """Every field, but what its kind says is not to be stored, such as a module that is also described."""
+    return {f.name: _pack(getattr(value, f.name), arrays) for f in fields(value) if f.metadata.get("stored", True)}

@@ -18,7 +18,7 @@ from rich.table import Table
 
 if TYPE_CHECKING:
     from divulge.auditing import Audit
-    from divulge.contract import Attack, Finding
+    from divulge.contract import Attack, Evidence, Finding, Procedure
     from divulge.experiments import Experiment, Outcome
     from divulge.graph import Step
     from divulge.runner import Observer
@@ -157,6 +157,25 @@ def show_attacks(attacks: Mapping[str, type[Attack[Any, Any]]], broken: Mapping[
         errors.print(f"plug-in skipped: {name}: {reason}", markup=False)
 
 
+def show_studies(studies: Mapping[str, type[Procedure[Any, Any]]], *, as_json: bool) -> None:
+    """Needs, purpose and paper of every study and baseline."""
+    rows = [
+        (
+            name,
+            " + ".join(need.kind for need in study.needs),
+            "study" if study.yields is None else "baseline",
+            (study.__doc__ or "").strip().partition("\n")[0],
+            study.paper,
+        )
+        for name, study in studies.items()
+    ]
+    headings = ("study", "needs", "is a", "what it does", "paper")
+    if as_json:
+        say_json([dict(zip(("name", "needs", "kind", "purpose", "paper"), row, strict=True)) for row in rows])
+        return
+    show_table(headings, rows)
+
+
 def show_experiments(experiments: Sequence[Experiment], *, as_json: bool) -> None:
     """What can be reproduced."""
     if as_json:
@@ -238,6 +257,7 @@ def _finding(finding: Finding[Any]) -> dict[str, Any]:
         "power": finding.power or None,
         "inputs": list(finding.provenance.inputs),
         "won": finding.provenance.won or None,
+        "evidence": _plain(finding.evidence),
         "loot": {name: _number(value) for name, value in values.items()} if isinstance(values, dict) else None,
         "intervals": {name: list(ends) for name, ends in getattr(finding.loot, "intervals", {}).items()} or None,
         "scores": {
@@ -247,6 +267,31 @@ def _finding(finding: Finding[Any]) -> dict[str, Any]:
         "queries": finding.cost.queries,
         "seconds": round(finding.cost.seconds, 3),
     }
+
+
+def _plain(evidence: Evidence | None) -> dict[str, Any] | None:
+    """The numbers and the text of evidence; what has arrays is in the run folder."""
+    from divulge.storage import pack
+
+    tree, _ = pack(evidence)
+    return None if tree is None else {"kind": tree["of"], **_without_arrays(tree["is"])}
+
+
+def _without_arrays(tree: Any) -> Any:
+    if isinstance(tree, list):
+        return [_without_arrays(item) for item in tree]
+    if not isinstance(tree, dict):
+        return tree
+    kind = tree.get("$")
+    if kind in ("tuple", "scalar"):
+        return _without_arrays(tree["is"])
+    if kind == "float":
+        return None
+    return {key: _without_arrays(item) for key, item in tree.items() if not _is_array(item)}
+
+
+def _is_array(tree: Any) -> bool:
+    return isinstance(tree, dict) and tree.get("$") == "array"
 
 
 def _counted(number: int, what: str) -> str:

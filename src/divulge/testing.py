@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from divulge.contract import Access, Array, Attack, Context, Cost, Finding, Gradients, Poison, Predictions, Truth
+from divulge.contract import Access, Array, Context, Cost, Finding, Gradients, Poison, Predictions, Procedure, Truth
 from divulge.errors import BadInput
-from divulge.graph import Step, hold
+from divulge.graph import Step, hold, named
 from divulge.runner import Runner
 from divulge.storage import fingerprint, load, save
 
@@ -23,7 +23,7 @@ class Nonconforming(AssertionError):
     """An attack broke one of the promises."""
 
 
-def check_attack(attack: Attack[Any, Any], *held: Access, truth: Mapping[str, Access] | None = None) -> Finding[Any]:
+def check_attack(attack: Procedure[Any, Any], *held: Access, truth: Mapping[str, Access] | None = None) -> Finding[Any]:
     """Check an attack on a victim with a known answer; returns the finding, or says which promise is broken."""
     _options_are_frozen_and_checked(attack)
     _wrong_input_is_refused_clearly(attack, held)
@@ -46,7 +46,7 @@ def check_attack(attack: Attack[Any, Any], *held: Access, truth: Mapping[str, Ac
     return finding
 
 
-def _options_are_frozen_and_checked(attack: Attack[Any, Any]) -> None:
+def _options_are_frozen_and_checked(attack: Procedure[Any, Any]) -> None:
     fields: dict[str, Any] = type(attack).__pydantic_fields__  # type: ignore[attr-defined]  # made by @option_class
     for name, field in fields.items():
         _require(bool(field.description), f"option {name!r} has no sentence under it saying what it does")
@@ -65,7 +65,7 @@ def _options_are_frozen_and_checked(attack: Attack[Any, Any]) -> None:
     raise Nonconforming(f"{type(attack).__name__}: an unknown option was accepted; decorate the class with @option_class")
 
 
-def _wrong_input_is_refused_clearly(attack: Attack[Any, Any], held: tuple[Access, ...]) -> None:
+def _wrong_input_is_refused_clearly(attack: Procedure[Any, Any], held: tuple[Access, ...]) -> None:
     stranger = Poison(np.zeros((1, 1)), np.zeros(1))
     for wrong in ((), (*held, stranger)):
         try:
@@ -76,8 +76,12 @@ def _wrong_input_is_refused_clearly(attack: Attack[Any, Any], held: tuple[Access
             raise Nonconforming(f"{type(attack).__name__}: {len(wrong)} inputs were accepted, it needs {len(attack.needs)}")
 
 
-def _finding_is_whole(attack: Attack[Any, Any], finding: Finding[Any]) -> None:
-    _require(finding.loot is None or isinstance(finding.loot, attack.yields), f"its loot is not {attack.yields.__name__}")
+def _finding_is_whole(attack: Procedure[Any, Any], finding: Finding[Any]) -> None:
+    if attack.yields is None:
+        _require(finding.loot is None, "a study wins nothing, and it has loot; hand on what it saw as evidence")
+    else:
+        fits = finding.loot is None or isinstance(finding.loot, attack.yields)
+        _require(fits, f"its loot is not {attack.yields.__name__}")
     for name, score in finding.scores.items():
         _require(bool(score.null_of), f"score {name!r} does not say what its null is")
     with tempfile.TemporaryDirectory() as folder:
@@ -85,9 +89,9 @@ def _finding_is_whole(attack: Attack[Any, Any], finding: Finding[Any]) -> None:
         _require(fingerprint(load(Path(folder) / "finding.json")) == fingerprint(finding), "its finding changes when stored")
 
 
-def _runs_resume(attack: Attack[Any, Any], held: tuple[Access, ...]) -> None:
+def _runs_resume(attack: Procedure[Any, Any], held: tuple[Access, ...]) -> None:
     """Pieces that are kept and found again, and work spread over processes, change nothing."""
-    step = Step(attack, tuple(hold(held)), choices=1, wins=attack.yields.kind)
+    step = named(Step(attack, tuple(hold(held)), choices=1), set())
     with tempfile.TemporaryDirectory() as name:
         folders = Path(name) / "one", Path(name) / "two"
         found = [Runner(folder, workers=number).execute(step, Truth()) for number, folder in enumerate(folders, 1)]

@@ -25,7 +25,7 @@ from divulge import (
     victims,
 )
 from divulge.contract import Attack, Finding, option_class
-from divulge.solvers import backprop
+from divulge.solvers.stationarity import backprop
 from divulge.testing import Nonconforming, check_attack
 
 
@@ -34,7 +34,7 @@ def ridge():
     X = rng.normal(size=(50, 4))
     y = X @ rng.normal(size=4) + rng.normal(size=50)
     estimator = Ridge(0.7).fit(X, y)
-    return (Fitted(estimator), TrainingData(X, y)), {"hyperparameters": Hyperparameters.of(estimator)}
+    return (Fitted.of(estimator), TrainingData(X, y)), {"hyperparameters": Hyperparameters.of(estimator)}
 
 
 def logistic():
@@ -55,7 +55,7 @@ def large_ridge():
     X = rng.normal(size=(50, 4))
     y = 100 * (X @ rng.normal(size=4) + rng.normal(size=50))
     estimator = Ridge(0.7).fit(X, y)
-    return (Fitted(estimator), TrainingData(X, y)), {"hyperparameters": Hyperparameters.of(estimator)}
+    return (Fitted.of(estimator), TrainingData(X, y)), {"hyperparameters": Hyperparameters.of(estimator)}
 
 
 def ridge_pipeline():
@@ -165,7 +165,7 @@ VICTIMS = {
     "kkt-reconstruction": ten_digits,
     "linear-extraction": logistic,
     "margin-membership": far_apart,
-    "margin-rehearsal": points_on_a_sphere,
+    "margin-simulation": points_on_a_sphere,
     "model-inversion": ten_digits,
     "poisoning": zeros_and_eights,
     "poisoning-defences": zeros_and_eights,
@@ -183,7 +183,7 @@ VICTIMS = {
 
 
 OPTIONS = {
-    "margin-rehearsal": {"trials": 8, "points": 5, "hidden": 5000, "fresh": 100, "depth": 50},
+    "margin-simulation": {"trials": 8, "points": 5, "hidden": 5000, "fresh": 100, "depth": 50},
     "kkt-reconstruction": {"steps": 60, "count": 10},
     "poisoning": {"points": 8, "batch": 8, "iterations": 4, "starts": 1, "repetitions": 2},
     "poisoning-defences": {"points": 8, "batch": 8, "iterations": 4, "starts": 1, "parts": 5},
@@ -231,7 +231,7 @@ def changes_when_resumed(self, held, context):
 
 def shares_state(self, held, context):
     seen = []
-    return answer(context.map(lambda item, rng: seen.append(item) or len(seen), range(6))[-1])
+    return answer(context.map("items", lambda item, rng: seen.append(item) or len(seen), range(6))[-1])
 
 
 def wrong_loot(self, held, context):

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from divulge import Gradients, Predictions, Weights
-from divulge.attacks import PublishedExtraction
+from divulge.baselines import PublishedExtraction
 from divulge.contract import Context
 from divulge.defences import DEFENCES, defended
 from divulge.errors import BadInput, TargetFailed

@@ -403,7 +403,7 @@ def every_number(value: Any) -> list[float]:
     ],
 )
 def test_a_fitted_learner_holds_none_of_its_hyperparameters(estimator: Any) -> None:
-    fitted = Fitted(estimator.fit(X, Y))
+    fitted = Fitted.of(estimator.fit(X, Y))
     numbers = [one for part in fields(fitted) for one in every_number(getattr(fitted, part.name))]
     assert numbers
     assert not {SECRET, SECRET / 2} & set(numbers)
@@ -423,7 +423,7 @@ def test_a_fitted_learner_holds_none_of_its_hyperparameters(estimator: Any) -> N
     ],
 )
 def test_a_linear_learner_gives_its_coefficients_and_settings(estimator: Any, learner: str, known: dict[str, Any]) -> None:
-    fitted = Fitted(estimator.fit(X, Y))
+    fitted = Fitted.of(estimator.fit(X, Y))
     assert fitted.learner == learner
     assert fitted.coef is not None
     assert fitted.intercept is not None
@@ -434,22 +434,22 @@ def test_a_linear_learner_gives_its_coefficients_and_settings(estimator: Any, le
 
 
 def test_without_an_intercept_there_is_none() -> None:
-    assert Fitted(Ridge(fit_intercept=False).fit(X, Y)).intercept is None
-    assert Fitted(KernelRidge().fit(X, Y)).intercept is None
+    assert Fitted.of(Ridge(fit_intercept=False).fit(X, Y)).intercept is None
+    assert Fitted.of(KernelRidge().fit(X, Y)).intercept is None
 
 
 def test_several_targets_keep_their_shapes() -> None:
     both = np.column_stack([Y, -Y])
-    assert np.shape(Fitted(Ridge().fit(X, both)).coef) == (2, 5)
-    assert np.shape(Fitted(KernelRidge().fit(X, both)).dual_coef) == (60, 2)
-    assert np.shape(Fitted(KernelRidge().fit(X, Y)).dual_coef) == (60,)
+    assert np.shape(Fitted.of(Ridge().fit(X, both)).coef) == (2, 5)
+    assert np.shape(Fitted.of(KernelRidge().fit(X, both)).dual_coef) == (60, 2)
+    assert np.shape(Fitted.of(KernelRidge().fit(X, Y)).dual_coef) == (60,)
 
 
 @pytest.mark.parametrize("name", ["linear", "rbf", "laplacian", "poly", "polynomial", "sigmoid", "cosine"])
 @pytest.mark.parametrize("gamma", [None, 0.2])
 def test_a_kernel_is_the_one_the_model_used(name: str, gamma: float | None) -> None:
     model = KernelRidge(50, kernel=name, gamma=gamma, degree=2, coef0=0.5).fit(X, Y)
-    kernel, dual = Fitted(model).kernel, Fitted(model).dual_coef
+    kernel, dual = Fitted.of(model).kernel, Fitted.of(model).dual_coef
     assert kernel is not None
     K = pairwise_kernels(
         X, metric=kernel.name, filter_params=True, gamma=kernel.gamma, degree=kernel.degree, coef0=kernel.coef0
@@ -461,19 +461,19 @@ def test_a_kernel_is_the_one_the_model_used(name: str, gamma: float | None) -> N
 
 def test_kernels_that_cannot_be_written_down_are_refused() -> None:
     with refused("expected a kernel by name, got a function"):
-        Fitted(KernelRidge(kernel=lambda a, b: float(a @ b)).fit(X, Y))
+        Fitted.of(KernelRidge(kernel=lambda a, b: float(a @ b)).fit(X, Y))
     with refused("got 'precomputed'"):
-        Fitted(KernelRidge(kernel="precomputed").fit(X @ X.T, Y))
+        Fitted.of(KernelRidge(kernel="precomputed").fit(X @ X.T, Y))
 
 
 def test_unfitted_and_unsupported_learners_are_refused() -> None:
     for estimator in (Ridge(), KernelRidge(), LassoCV()):
         with refused("call fit first"):
-            Fitted(estimator)  # type: ignore[arg-type]  # read by Fitted
+            Fitted.of(estimator)  # type: ignore[arg-type]  # read by Fitted
         with refused("call fit first"):
             Hyperparameters.of(estimator)
     with refused("Ridge, RidgeCV, .*Lasso, .*KernelRidge, .*got MultiTaskLasso"):
-        Fitted(MultiTaskLasso())  # type: ignore[arg-type]  # the mistake is the test
+        Fitted.of(MultiTaskLasso())  # type: ignore[arg-type]  # the mistake is the test
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ import stamina
 from divulge import audit_file
 from divulge.contract import Array, Gradients, Predictions
 from divulge.errors import BadInput, StorageError
-from divulge.solvers.explanations import probe
+from divulge.solvers.piecewise.explanation_kind import probe
 from divulge.targets import remote
 from divulge.targets.ledger import Ledger
 

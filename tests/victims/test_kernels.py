@@ -60,7 +60,7 @@ def test_a_search_finds_them_usable() -> None:
 def test_what_they_learn_and_hide_can_be_read(machine: Any) -> None:
     data = datasets.load("iris", samples=30)
     fitted = clone(machine).fit(data.X, data.y)
-    held = Fitted(fitted)
+    held = Fitted.of(fitted)
     assert held.kernel is not None
     assert held.kernel.gamma == 0.25
     np.testing.assert_array_equal(held.dual_coef, fitted.dual_coef_)

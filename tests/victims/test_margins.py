@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from divulge import Candidates, TrainingData, Weights, datasets, victims
+from divulge.defences import dp_sgd
 from divulge.errors import BadInput
-from divulge.solvers import margin_descent
-from divulge.victims import margins, private
+from divulge.solvers.margin import max_margin
+from divulge.victims import margins
 
 PICTURES = datasets.load("mnist-odd-even", samples=20)
 SMALL = {"hidden": [30]}
@@ -122,11 +123,11 @@ def test_epsilon_is_that_of_opacus_itself() -> None:
                 torch.autograd.backward(((network(X)[:, 0] - y) ** 2).mean())
                 steps.step()
         spent = engine.get_epsilon(1e-5)
-    assert private.epsilon(100, epochs=3, batch=30, noise=1.5) == pytest.approx(spent, rel=1e-6)
+    assert dp_sgd.epsilon(100, epochs=3, batch=30, noise=1.5) == pytest.approx(spent, rel=1e-6)
 
 
 def test_less_noise_and_more_epochs_cost_privacy() -> None:
-    costs = [private.epsilon(1000, epochs=e, batch=50, noise=n) for e, n in ((5, 4.0), (5, 1.0), (50, 1.0), (50, 0.5))]
+    costs = [dp_sgd.epsilon(1000, epochs=e, batch=50, noise=n) for e, n in ((5, 4.0), (5, 1.0), (50, 1.0), (50, 0.5))]
     assert costs == sorted(costs)
     assert costs[0] < 1 < 10 < costs[-1]
 
@@ -162,7 +163,7 @@ def test_numbers_are_fitted_with_decay() -> None:
     X = PICTURES.X
     y = np.linspace(-1, 1, len(X))
     layers = margins.train(X - X.mean(axis=0), y, np.random.default_rng(0), hidden=(30,), method="decay", loss="squared")
-    outputs = margin_descent.forward(layers, X - X.mean(axis=0))[-1][:, 0]
+    outputs = max_margin.forward(layers, X - X.mean(axis=0))[-1][:, 0]
     assert np.abs(outputs - y).max() < 0.1
     both = margins.train(X, np.c_[y, -y], np.random.default_rng(0), hidden=(9,), method="decay", loss="squared", epochs=20)
     assert both[-1][0].shape == (2, 9)

@@ -1,45 +1,42 @@
-"""One file per leak, its paper in the docstring."""
+"""One leak a folder, its paper in the docstring. Attacks are imported when they are used."""
 
-from divulge.attacks.gradient_extraction import GradientExtraction
-from divulge.attacks.hyperparameters import (
-    AlgorithmIdentification,
-    HyperparameterStealing,
-    RoundedRelease,
-    TrainStealRetrain,
-    train_steal_retrain,
-)
-from divulge.attacks.linear_extraction import LinearExtraction
-from divulge.attacks.membership import ImportedMembership, MarginMembership, MarginRehearsal, SpanMembership
-from divulge.attacks.poisoning import Poisoning, PoisoningDefences, PoisonMap
-from divulge.attacks.published_extraction import PublishedExtraction
-from divulge.attacks.reconstruction import FirstLayerImages, KktReconstruction, ModelInversion, SpanReconstruction
-from divulge.attacks.surrogate import BlindSurrogate, Surrogate
-from divulge.attacks.univariate import UnivariateFromValues, UnivariateReconstruction
-from divulge.attacks.value_extraction import ValueExtraction
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "AlgorithmIdentification",
-    "BlindSurrogate",
-    "FirstLayerImages",
-    "GradientExtraction",
-    "HyperparameterStealing",
-    "ImportedMembership",
-    "KktReconstruction",
-    "LinearExtraction",
-    "MarginMembership",
-    "MarginRehearsal",
-    "ModelInversion",
-    "PoisonMap",
-    "Poisoning",
-    "PoisoningDefences",
-    "PublishedExtraction",
-    "RoundedRelease",
-    "SpanMembership",
-    "SpanReconstruction",
-    "Surrogate",
-    "TrainStealRetrain",
-    "UnivariateFromValues",
-    "UnivariateReconstruction",
-    "ValueExtraction",
-    "train_steal_retrain",
-]
+from divulge.lazy import importer
+
+_HOMES = {
+    "AlgorithmIdentification": "hyperparameters.identification",
+    "GradientExtraction": "extraction.gradients",
+    "HyperparameterStealing": "hyperparameters.stealing",
+    "ImportedMembership": "membership.imported",
+    "KktReconstruction": "reconstruction.kkt",
+    "LinearExtraction": "extraction.linear",
+    "MarginMembership": "membership.margin",
+    "Poisoning": "poisoning.attack",
+    "SpanMembership": "membership.span",
+    "SpanReconstruction": "reconstruction.span",
+    "Surrogate": "extraction.surrogate",
+    "UnivariateFromValues": "univariate.reconstruction",
+    "UnivariateReconstruction": "univariate.reconstruction",
+    "ValueExtraction": "extraction.values",
+}
+__all__ = sorted(_HOMES)
+__getattr__ = importer(__name__, _HOMES)
+
+if TYPE_CHECKING:
+    from divulge.attacks.extraction.gradients import GradientExtraction as GradientExtraction
+    from divulge.attacks.extraction.linear import LinearExtraction as LinearExtraction
+    from divulge.attacks.extraction.surrogate import Surrogate as Surrogate
+    from divulge.attacks.extraction.values import ValueExtraction as ValueExtraction
+    from divulge.attacks.hyperparameters.identification import AlgorithmIdentification as AlgorithmIdentification
+    from divulge.attacks.hyperparameters.stealing import HyperparameterStealing as HyperparameterStealing
+    from divulge.attacks.membership.imported import ImportedMembership as ImportedMembership
+    from divulge.attacks.membership.margin import MarginMembership as MarginMembership
+    from divulge.attacks.membership.span import SpanMembership as SpanMembership
+    from divulge.attacks.poisoning.attack import Poisoning as Poisoning
+    from divulge.attacks.reconstruction.kkt import KktReconstruction as KktReconstruction
+    from divulge.attacks.reconstruction.span import SpanReconstruction as SpanReconstruction
+    from divulge.attacks.univariate.reconstruction import (
+        UnivariateFromValues as UnivariateFromValues,
+        UnivariateReconstruction as UnivariateReconstruction,
+    )

@@ -1,5 +1,6 @@
 """The words every room shares: what is held, what an attack is, what it found."""
 
+from divulge.arrays import Array
 from divulge.contract.access import (
     Access,
     Candidates,
@@ -15,37 +16,27 @@ from divulge.contract.access import (
     TrainingData,
     Weights,
 )
-from divulge.contract.attack import Attack, Truth, option_class
-from divulge.contract.checks import Array
+from divulge.contract.attack import Attack, Baseline, Procedure, Study
 from divulge.contract.context import Budget, Context
 from divulge.contract.contributions import Pipeline, Poison
-from divulge.contract.finding import (
-    Cost,
-    Curve,
-    Figure,
-    Finding,
-    HeatMap,
-    Histogram,
-    Holding,
-    ImagePairs,
-    Provenance,
-    Record,
-    Scatter,
-    Score,
-    TaxonomyId,
-    Verdict,
-)
+from divulge.contract.evidence import Evidence
+from divulge.contract.figures import Curve, Figure, HeatMap, Histogram, ImagePairs, Scatter
+from divulge.contract.finding import Cost, Finding, Holding, Provenance, Record, Score, TaxonomyId, Verdict
+from divulge.contract.options import option_class
+from divulge.contract.truth import Truth
 
 __all__ = [
     "Access",
     "Array",
     "Attack",
+    "Baseline",
     "Budget",
     "Candidates",
     "Context",
     "Copy",
     "Cost",
     "Curve",
+    "Evidence",
     "Figure",
     "Finding",
     "Fitted",
@@ -61,11 +52,13 @@ __all__ = [
     "Pipeline",
     "Poison",
     "Predictions",
+    "Procedure",
     "Provenance",
     "Record",
     "Scatter",
     "Score",
     "Scores",
+    "Study",
     "TaxonomyId",
     "TrainingData",
     "Truth",

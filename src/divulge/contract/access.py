@@ -12,7 +12,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from divulge.contract.checks import Array, frozen, labels, names, numbers, points
+from divulge.arrays import Array
+from divulge.contract.checks import frozen, labels, names, numbers, points
+from divulge.contract.reading import reader
 from divulge.errors import BadInput, refuse_unknown
 
 LARGEST = sys.float_info.max
@@ -47,9 +49,8 @@ class Predictions(Access):
     @classmethod
     def of(cls, model: object) -> Self:
         """Query a torch module or a scikit-learn estimator that is in memory."""
-        from divulge.targets.local import queries
-
-        return queries(cls, model)
+        found: Self = reader().queries(cls, model)
+        return found
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -102,9 +103,7 @@ class Weights(Access):
     @classmethod
     def of(cls, model: object) -> Self:
         """Read a torch module made of Linear and ReLU layers."""
-        from divulge.targets.local import layers
-
-        return cls(layers(model))
+        return cls(reader().layers(model))
 
     @property
     def dimension(self) -> int:
@@ -186,7 +185,7 @@ class Parameters(Access):
 class Fitted(Access):
     """What a fitted classical learner gives away, and none of the hyperparameters it was fitted with.
 
-    `Fitted(estimator)` reads a scikit-learn estimator; `Fitted("ridge", coef=w, intercept=c)` takes plain arrays.
+    `Fitted.of(estimator)` reads a scikit-learn estimator; `Fitted("ridge", coef=w, intercept=c)` takes plain arrays.
     """
 
     learner: str
@@ -206,9 +205,9 @@ class Fitted(Access):
 
     def __post_init__(self) -> None:
         if not isinstance(self.learner, str):
-            from divulge.targets.local import learned
-
-            self.__dict__.update(learned(self.learner))
+            raise BadInput(
+                f"expected the name of a learner, got {type(self.learner).__name__}; read a model with Fitted.of(model)"
+            )
         _check_learned(self, f"{self.learner} model")
         object.__setattr__(
             self, "more", {name: numbers(value, f"the {self.learner} model's {name}") for name, value in self.more.items()}
@@ -218,10 +217,15 @@ class Fitted(Access):
         prepare = tuple((kind, numbers(value, f"the step {kind!r} before the model")) for kind, value in self.prepare)
         object.__setattr__(self, "prepare", prepare)
 
-    def without_width(self) -> Self:
-        """The same model for an attacker who knows the kind of kernel but not its width."""
+    @classmethod
+    def of(cls, model: object) -> Self:
+        """Read a fitted scikit-learn estimator, a pipeline that ends in one, or a torch module of dense layers."""
+        return cls(**reader().learned(model))
+
+    def without_gamma(self) -> Self:
+        """The same model for an attacker who knows the kind of kernel but not its bandwidth."""
         if self.kernel is None:
-            raise BadInput(f"expected a model with a kernel, got a {self.learner} model; it has no width to hide")
+            raise BadInput(f"expected a model with a kernel, got a {self.learner} model; it has no gamma to hide")
         return replace(self, kernel=replace(self.kernel, gamma=None))
 
     def prepared(self, X: Array) -> Array:
@@ -284,9 +288,7 @@ class Hyperparameters(Access):
     @classmethod
     def of(cls, estimator: object) -> Self:
         """Read the hyperparameters an estimator was fitted with: the truth for an audit of it."""
-        from divulge.targets.local import secrets
-
-        return cls(secrets(estimator))
+        return cls(reader().secrets(estimator))
 
 
 @dataclass(frozen=True, eq=False)

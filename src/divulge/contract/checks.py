@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from divulge.arrays import Array
 from divulge.errors import BadInput
-
-Array = npt.NDArray[Any]
 
 
 def numbers(value: Any, what: str, dimensions: int | None = None) -> Array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -90,7 +90,12 @@ class Context:
         self.budget = budget or Budget()
         self._memory = Forgetful() if memory is None else memory
         self._spread = spread
-        self._maps = 0
+        self._scope: tuple[str, ...] = ()
+        self._used: set[str] = set()
+
+    def begin(self) -> None:
+        """A new attempt: names of pieces may be used again."""
+        self._used.clear()
 
     @property
     def seed(self) -> int:
@@ -102,29 +107,32 @@ class Context:
         """A named piece of long work, computed once: a run that was killed finds it again.
 
         The piece has a random generator of its own, so that what follows does not depend on whether it was computed.
+        Pieces that `compute` asks for in turn are its own: their names need only differ from each other.
         """
+        name = self._named(name)
         try:
             kept: T = self._recalled(name)
             return kept
         except KeyError:
             before = self.budget.spent
-            value = compute(self._generator(name))
+            with self._within(name):
+                value = compute(self._generator(name))
             self._memory.keep(name, {"value": value, "queries": self.budget.spent - before})
             return value
 
-    def map(self, function: Callable[[Any, np.random.Generator], R], items: Iterable[Any]) -> list[R]:
+    def map(self, name: str, function: Callable[[Any, np.random.Generator], R], items: Iterable[Any]) -> list[R]:
         """`function(item, rng)` for every item, in parallel where the runner allows it, each result kept at once.
 
         Every item has its own generator, so results do not depend on the number of workers.
         Query a target outside: what runs in another process is not counted against the budget.
         """
         items = list(items)
-        names = [f"map-{self._maps}-{index}" for index in range(len(items))]
-        self._maps += 1
+        name = self._named(name)
+        names = [f"{name}-{index}" for index in range(len(items))]
         results: dict[int, R] = {}
-        for index, name in enumerate(names):
+        for index, piece in enumerate(names):
             with suppress(KeyError):
-                results[index] = self._recalled(name)
+                results[index] = self._recalled(piece)
         waiting = [index for index in range(len(items)) if index not in results]
         tasks = [((index, items[index]), self._generator(names[index])) for index in waiting]
         for index, result in self._spread(_Numbered(function), tasks):
@@ -133,6 +141,22 @@ class Context:
             self.progress(len(results), len(items))
             self.budget.check()
         return [results[index] for index in range(len(items))]
+
+    def _named(self, name: str) -> str:
+        """The piece's name where it is asked for: inside another piece it is that one's own."""
+        whole = "/".join((*self._scope, name))
+        if whole in self._used:
+            raise ValueError(f"expected a name for every piece of an attack, got {whole!r} twice; name them apart")
+        self._used.add(whole)
+        return whole
+
+    @contextmanager
+    def _within(self, name: str) -> Iterator[None]:
+        before, self._scope = self._scope, (name,)
+        try:
+            yield
+        finally:
+            self._scope = before
 
     def _recalled(self, name: str) -> Any:
         """A finished piece. What it cost counts again, so that a budget means the same however often a run resumes."""

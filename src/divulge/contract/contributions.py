@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
+from divulge.arrays import Array
 from divulge.contract.access import Access, check_points
-from divulge.contract.checks import Array, bound, labels, numbered, numbers, points, refuse_outside
+from divulge.contract.checks import bound, labels, numbered, numbers, points, refuse_outside
+from divulge.contract.reading import reader
 from divulge.errors import BadInput
 
 
@@ -17,8 +19,8 @@ from divulge.errors import BadInput
 class Pipeline(Access):
     """A training process that accepts contributed points: its clean data, its validation data and its learner.
 
-    `learner` is a name such as "logistic", or a torch module that takes flat points, with the weights that its training
-    starts from.
+    `learner` is a name such as "logistic"; `Pipeline.of(module, ...)` trains a torch module that takes flat points, from the
+    weights it has.
     """
 
     X: Array
@@ -35,11 +37,14 @@ class Pipeline(Access):
     groups: Array | None = None
     "One whole number a feature: features with the same number share a penalty; None for one penalty on all."
 
+    module: Any = field(default=None, repr=False, metadata={"stored": False})
+    "The torch module that is trained, or None. It is not stored: `learner` then says which it is."
+
     def __post_init__(self) -> None:
         if not isinstance(self.learner, str):
-            from divulge.targets.local import described
-
-            self.__dict__.update(_module=self.learner, learner=described(self.learner))
+            raise BadInput(
+                f"expected the name of a learner, got {type(self.learner).__name__}; give a torch module to Pipeline.of"
+            )
         check_points(self, "training", labelled=True)
         object.__setattr__(self, "X_val", points(self.X_val, "validation"))
         object.__setattr__(self, "y_val", labels(self.y_val, len(self.X_val), "validation"))
@@ -58,10 +63,10 @@ class Pipeline(Access):
         if self.groups is not None:
             object.__setattr__(self, "groups", numbered(self.groups, features, "groups"))
 
-    @property
-    def module(self) -> Any:
-        """The torch module that is trained, or None. It is not stored: `learner` then says which it is."""
-        return self.__dict__.get("_module")
+    @classmethod
+    def of(cls, module: object, X: Array, y: Array, X_val: Array, y_val: Array, **rest: Any) -> Self:
+        """A pipeline that trains this torch module."""
+        return cls(X, y, X_val, y_val, learner=reader().described(module), module=module, **rest)
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,7 @@ from pydantic import Field
 from divulge.contract import Array, Gradients, Predictions, option_class
 from divulge.defences.draws import generator
 from divulge.errors import BadInput
-from divulge.solvers.digits import significant
+from divulge.solvers.shared.rounding import significant
 
 P = TypeVar("P", bound=Predictions)
 Ask = Callable[[Array], Array]

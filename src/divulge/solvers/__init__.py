@@ -1,0 +1,1 @@
+"""Pure numerics, a folder a mathematical problem."""

@@ -187,7 +187,7 @@ def _estimator(path: Path, blob: bytes, options: Options, allow_pickle: bool) ->
         raise BadInput(f"expected no options for {path.name}, which says what it is, got {', '.join(options)}; remove them")
     model = estimator(path, blob, allow_pickle)
     with opened(path, "a fitted model"):
-        return Fitted(model)
+        return Fitted.of(model)
 
 
 def _arrays(path: Path, blob: bytes, options: Options) -> tuple[Array | None, Array | None, Array | None, Kernel | None]:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from divulge.contract.checks import Array
+from divulge.arrays import Array
 from divulge.errors import BadInput, StorageError
 
 APPLICATION = 0x64767267

@@ -31,7 +31,7 @@ def queries(cls: type[Q], model: object) -> Q:
     if isinstance(model, Weights):
         return _target(cls, model.predict, partial(jacobian, model), model.dimension, _weights_identity(model))
     if isinstance(model, Copy):
-        from divulge.solvers.architectures import restore
+        from divulge.solvers.shared.architectures import restore
 
         module = restore(model.architecture, model.shape, model.classes, model.arrays)
         return _module_queries(cls, module, math.prod(model.shape))

@@ -65,12 +65,12 @@ def make(
 
 
 def _classical(
-    X: Array, y: Array, rng: np.random.Generator, learner: str, width_known: bool = True, **settings: Any
+    X: Array, y: Array, rng: np.random.Generator, learner: str, gamma_known: bool = True, **settings: Any
 ) -> Victim:
     from divulge.victims import classical
 
     estimator = classical.train(learner, X, y, **settings)
-    model = Fitted(estimator) if width_known else Fitted(estimator).without_width()
+    model = Fitted.of(estimator) if gamma_known else Fitted.of(estimator).without_gamma()
     return Victim({"model": model, "data": TrainingData(X, y)}, {"hyperparameters": Hyperparameters.of(estimator)})
 
 
@@ -78,7 +78,7 @@ def _anonymous(X: Array, y: Array, rng: np.random.Generator, learner: str, **set
     """A classical model of which only the parameters are known."""
     from divulge.victims import classical
 
-    fitted = Fitted(classical.train(learner, X, y, **settings))
+    fitted = Fitted.of(classical.train(learner, X, y, **settings))
     known = Parameters(fitted.coef, fitted.intercept, fitted.dual_coef, fitted.kernel)
     return Victim({"parameters": known, "data": TrainingData(X, y)}, {"fitted": fitted})
 
@@ -125,7 +125,7 @@ def _network(X: Array, y: Array, rng: np.random.Generator, weight_decay: float, 
 
     module = networks.train(X, y, rng, weight_decay=weight_decay, **settings)
     truth = {"hyperparameters": Hyperparameters({"weight_decay": weight_decay})}
-    return Victim({"model": Fitted(module), "data": TrainingData(X, y)}, truth)  # type: ignore[arg-type]  # read by Fitted
+    return Victim({"model": Fitted.of(module), "data": TrainingData(X, y)}, truth)
 
 
 def _random_network(
@@ -206,7 +206,7 @@ def _margin(
     `digits` rounds the weights to so many, `noise_on_weights` adds normal numbers to every layer, in shares of its largest
     weight; a bias that is nowhere used stays 0.
     """
-    from divulge.solvers.digits import significant
+    from divulge.solvers.shared.rounding import significant
     from divulge.victims import margins
 
     refuse_unknown([kind], ("weights", "predictions", "gradients"), "kind")

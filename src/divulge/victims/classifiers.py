@@ -12,7 +12,7 @@ from torch.nn import functional
 
 from divulge.contract import Array, Copy, Gradients
 from divulge.errors import BadInput
-from divulge.solvers import architectures
+from divulge.solvers.shared import architectures
 
 BATCH = 128
 RATE = 2e-3

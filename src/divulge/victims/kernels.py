@@ -9,8 +9,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 
 from divulge.contract import Array, TrainingData
 from divulge.errors import BadInput, refuse_unknown
-from divulge.solvers import kernel_machines
-from divulge.solvers.stationarity import KERNELS, gram
+from divulge.solvers.stationarity import kernel_machines
+from divulge.solvers.stationarity.system import KERNELS, gram
 
 INDEFINITE = 1e-10
 "An eigenvalue that is negative by more than this share of their sum is no rounding error."

@@ -8,11 +8,11 @@ from typing import Any, Literal
 
 import numpy as np
 
+from divulge.arrays import Layer
 from divulge.contract import Array, TrainingData
 from divulge.errors import BadInput, refuse_unknown
-from divulge.solvers import margin_descent, weight_decay
+from divulge.solvers.margin import max_margin, weight_decay
 
-Layers = list[tuple[Array, Array]]
 METHODS = ("descent", "plain", "decay", "private")
 
 
@@ -35,8 +35,8 @@ def train(
     single: bool = False,
     noise: float = 1.0,
     clip: float = 1.0,
-) -> Layers:
-    """Layers of a dense ReLU network, all in double precision, which reads points as they are given.
+) -> list[Layer]:
+    """list[Layer] of a dense ReLU network, all in double precision, which reads points as they are given.
 
     `descent` follows the gradient of the log-loss to the mean loss `target` (Haim et al. 2022 reach 4e-6), in random
     batches where `batch` is given; `plain` is gradient descent as published, with `rate` for `epochs`; `decay` minimises
@@ -62,7 +62,7 @@ def train(
     if noise != 0 and not _positive(noise):
         raise BadInput(f"expected a number from 0 for noise, got {noise!r}; correct it")
     labels, outputs = as_targets(np.asarray(y), loss)
-    start = margin_descent.initial(
+    start = max_margin.initial(
         rng, [rows.shape[1], *hidden, outputs], first=None if isinstance(first, str) else first, biases=biases
     )
     if method == "decay":
@@ -74,9 +74,9 @@ def train(
     if labels.dtype.kind == "f":
         raise BadInput(f"expected classes for the method {method}, got numbers to fit; use method = 'decay'")
     if method == "private":
-        from divulge.victims import private
+        from divulge.defences import dp_sgd
 
-        return private.train(
+        return dp_sgd.train(
             start,
             rows,
             labels,
@@ -90,9 +90,9 @@ def train(
         )
     if method == "plain":
         count = epochs or 1_000_000
-        return margin_descent.plain(start, rows, labels, rate=rate, epochs=count, target=target, biases=biases).layers
+        return max_margin.plain(start, rows, labels, rate=rate, epochs=count, target=target, biases=biases).layers
     limit: dict[str, Any] = {} if epochs is None else {"passes": epochs}
-    return margin_descent.train(
+    return max_margin.train(
         start,
         rows,
         labels,
@@ -121,7 +121,7 @@ def as_targets(y: Array, loss: str = "auto") -> tuple[Array, int]:
     return (2 * places - 1, 1) if len(classes) == 2 else (places, len(classes))
 
 
-def products(layers: Layers) -> Layers:
+def products(layers: list[Layer]) -> list[Layer]:
     """The same two-layer network with weights of −1 and 1 in its last layer, as far as an extraction can tell."""
     if len(layers) != 2 or len(layers[1][0]) != 1:
         raise BadInput("expected one hidden layer and one output for products, got another network; leave products out")

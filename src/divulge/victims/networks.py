@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from divulge.contract import Array, TrainingData
 from divulge.errors import BadInput, refuse_unknown
-from divulge.solvers import relu_minima
+from divulge.solvers.margin import relu_minima
 
 EPOCHS = {"lbfgs": 10_000, "sgd": 2000, "adam": 2000}
 RATES = {"sgd": 0.1, "adam": 0.01}

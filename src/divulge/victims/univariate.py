@@ -6,10 +6,12 @@ from typing import Literal
 
 import numpy as np
 
+from divulge.arrays import TwoLayers
 from divulge.contract import Array
 from divulge.errors import BadInput, refuse_unknown
-from divulge.solvers import margin_descent, margin_minima, weight_decay
-from divulge.solvers.margin_points import Stationarity
+from divulge.solvers.margin import max_margin, weight_decay
+from divulge.solvers.univariate import margin_minima
+from divulge.solvers.univariate.margin_points import Stationarity
 
 METHODS = ("kkt", "decay", "descent")
 LABELS = ("alternating", "random")
@@ -23,8 +25,6 @@ PASSES = 5000
 "Steps of descent, which in one dimension is stiff: more of them change little."
 ATTEMPTS = 200
 "Random starts from which no network reaches the margin, after which it is given up."
-
-Layers = tuple[tuple[Array, Array], tuple[Array, Array]]
 
 
 def draw(rng: np.random.Generator, points: int, labels: str) -> tuple[Array, Array]:
@@ -48,8 +48,8 @@ def train(
     units: int | None = None,
     margin: float = 1.0,
     decay: float = 1e-6,
-) -> Layers:
-    """Layers with biases in the first alone.
+) -> TwoLayers:
+    """TwoLayers with biases in the first alone.
 
     `kkt` is a local minimum of ½‖θ‖² for the margin, from so many random units as a start; the global one where `units` is
     not given. `decay` minimises the logistic loss + decay/2 ‖θ‖² by L-BFGS, `descent` follows the gradient of the log-loss,
@@ -63,15 +63,15 @@ def train(
             raise BadInput(f"expected a positive number for {name}, got {value!r}; correct it")
     if method == "kkt":
         return _smallest(x, y, rng, units, margin)
-    start = margin_descent.initial(rng, [1, units or 100, 1], first=1.0 if method == "decay" else 0.1)
+    start = max_margin.initial(rng, [1, units or 100, 1], first=1.0 if method == "decay" else 0.1)
     if method == "decay":
         layers = weight_decay.minimise(start, x[:, None], y, weight_decay=decay, rounded=True).layers
     else:
-        layers = margin_descent.train(start, x[:, None], y, target=1e-9, passes=PASSES).layers
+        layers = max_margin.train(start, x[:, None], y, target=1e-9, passes=PASSES).layers
     return layers[0], layers[1]
 
 
-def _smallest(x: Array, y: Array, rng: np.random.Generator, units: int | None, margin: float) -> Layers:
+def _smallest(x: Array, y: Array, rng: np.random.Generator, units: int | None, margin: float) -> TwoLayers:
     found = None
     for _ in range(ATTEMPTS if units else 1):
         found = margin_minima.smallest(x, y, margin_minima.random_cells(rng, x, units) if units else None)

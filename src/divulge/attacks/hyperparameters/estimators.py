@@ -9,9 +9,9 @@ import numpy as np
 from divulge.attacks.hyperparameters.problem import ROUNDING, Answer, Intervals, Problem, counted
 from divulge.contract import Array, Score, Verdict
 from divulge.errors import NotApplicable
-from divulge.solvers import margins, matching, stationarity
-from divulge.solvers.matching import Match
-from divulge.solvers.stationarity import Estimate
+from divulge.solvers.stationarity import replay, svm, system as stationarity
+from divulge.solvers.stationarity.replay import Match
+from divulge.solvers.stationarity.system import Estimate
 
 STATIONARY = 0.1  # a larger share of the gradient left over is not what a solver's tolerance leaves
 UNCONFIRMED = 0.02  # without an intercept nothing else confirms that this is the data: less is allowed
@@ -125,7 +125,7 @@ def _refuse_different_penalties(problem: Problem, pooled: Estimate, confidence: 
 
 def _by_range(problem: Problem, name: str) -> Answer:
     """A margin that hides every direction still bounds the penalty: the weights on it lie between 0 and 1."""
-    ranges = [margins.range_of_penalty(one, max(1e-9, 10 * one.blur)) for one in problem.hinges]
+    ranges = [svm.range_of_penalty(one, max(1e-9, 10 * one.blur)) for one in problem.hinges]
     ends = [one for one in ranges if one is not None]
     if len(ends) < len(ranges) or not ends:
         return Answer(
@@ -163,20 +163,20 @@ def by_training(problem: Problem, first: Answer, *, tight: bool, most: int, seen
 
     def matched(around: Intervals) -> Match:
         extra = {"gamma": _usual_widths(trainer.X)} if "gamma" in around else {}
-        return matching.match(train, problem.observed, around, most=most, cut=problem.cut, seen=seen, extra=extra)
+        return replay.match(train, problem.observed, around, most=most, cut=problem.cut, seen=seen, extra=extra)
 
     limit = ON_PATH if tight else max(REPLAYED, 10 * float(np.finfo(problem.observed.dtype).eps))
     around = _around(first, wanted)
     found = matched(around) if around else None
     if found is None or (found.distance > limit and not tight):
-        around = matching.search(train, problem.observed, wanted, seen)
+        around = replay.search(train, problem.observed, wanted, seen)
         again = matched(around) if around else None
         if again is not None and (found is None or again.distance < found.distance):
             found = again
     if found is None or not np.isfinite(found.distance):
         return Answer(name, Verdict.NOT_APPLICABLE, "no training came near the parameters")
     vague = [
-        half > VAGUE * (1.0 if key in matching.UNIT else abs(found.values[key])) for key, half in found.half_widths.items()
+        half > VAGUE * (1.0 if key in replay.UNIT else abs(found.values[key])) for key, half in found.half_widths.items()
     ]
     if any(vague) and problem.cut is None:
         return Answer(name, Verdict.NOT_APPLICABLE, "other values train to the same parameters")
@@ -219,7 +219,7 @@ def _around(first: Answer, wanted: list[str]) -> Intervals:
     around = {}
     for name in wanted:
         low, high = first.intervals.get(name, (0.0, np.inf))
-        if name in matching.UNIT:
+        if name in replay.UNIT:
             around[name] = (max(low - 0.05, 1e-6), min(high + 0.05, 1 - 1e-6))
             continue
         if not 0 < high < np.inf and not 0 < low < np.inf:

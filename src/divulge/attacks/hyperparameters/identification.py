@@ -10,10 +10,10 @@ import numpy as np
 from pydantic import Field
 from scipy.optimize import brentq
 
-from divulge.attacks.hyperparameters.machines import by_bound
-from divulge.attacks.hyperparameters.posing import pose
+from divulge.attacks.hyperparameters.formulate import pose
 from divulge.attacks.hyperparameters.problem import Problem
 from divulge.attacks.hyperparameters.stealing import HyperparameterStealing
+from divulge.attacks.hyperparameters.svm import by_bound
 from divulge.contract import (
     Array,
     Attack,
@@ -29,7 +29,7 @@ from divulge.contract import (
     option_class,
 )
 from divulge.errors import BadInput, NotApplicable
-from divulge.solvers import margins, stationarity
+from divulge.solvers.stationarity import svm, system as stationarity
 
 NOTHING = 1e-9  # a share of the penalty this small is none
 PENALTY_SHARE = 0.02  # an elastic net whose two penalties are farther apart is one with a single penalty
@@ -195,7 +195,7 @@ def rank(parameters: Parameters, data: TrainingData) -> Iterator[Ranked]:
         try:
             problem = pose(_as_fitted(parameters, candidate, data), data)
             if problem.hinges:
-                left = float(np.sqrt(np.mean([margins.leftover(one) ** 2 for one in problem.hinges])))
+                left = float(np.sqrt(np.mean([svm.leftover(one) ** 2 for one in problem.hinges])))
                 yield Ranked(candidate, problem, max(left, FLOOR), (1.0,))
             elif problem.systems:
                 estimate = stationarity.solve(problem.system)

@@ -9,10 +9,11 @@ import numpy as np
 from divulge.attacks.hyperparameters.problem import AVERAGED, UNITS, Problem
 from divulge.contract import Array, Fitted
 from divulge.errors import BadInput, NotApplicable
-from divulge.solvers import backprop, digits, stationarity
-from divulge.solvers.losses import LOSSES, Loss
-from divulge.solvers.refit import Trainer
-from divulge.solvers.stationarity import System
+from divulge.solvers.shared import rounding
+from divulge.solvers.stationarity import backprop, system as stationarity
+from divulge.solvers.stationarity.losses import LOSSES, Loss
+from divulge.solvers.stationarity.refit import Trainer
+from divulge.solvers.stationarity.system import System
 
 
 def pose_network(fitted: Fitted, X: Array, y: Array, weight: Array, trainer: Trainer) -> Problem:
@@ -47,7 +48,7 @@ def pose_network(fitted: Fitted, X: Array, y: Array, weight: Array, trainer: Tra
         total=float(weight.sum()) if fitted.learner in AVERAGED else 1.0,
         start_size=start,
         stopped=float(tol * weight.sum()),
-        decimals=digits.rounded_to(observed),
+        decimals=rounding.rounded_to(observed),
     )
 
 

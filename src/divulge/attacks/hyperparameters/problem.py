@@ -10,10 +10,10 @@ import numpy as np
 
 from divulge.contract import Array, Fitted, Kernel, Score, Verdict
 from divulge.errors import BadInput
-from divulge.solvers import stationarity
-from divulge.solvers.margins import Hinge
-from divulge.solvers.refit import Trainer
-from divulge.solvers.stationarity import Estimate, System
+from divulge.solvers.stationarity import system as stationarity
+from divulge.solvers.stationarity.refit import Trainer
+from divulge.solvers.stationarity.svm import Hinge
+from divulge.solvers.stationarity.system import Estimate, System
 
 CLASSIFIERS = (
     "ridge_classifier", "logistic", "linear_svc", "svc", "sgd_classifier", "mlp_classifier", "kernel_logistic", "kernel_svm",

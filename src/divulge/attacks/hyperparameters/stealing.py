@@ -9,9 +9,9 @@ import numpy as np
 from pydantic import Field, NonNegativeInt
 
 from divulge.attacks.hyperparameters.estimators import by_equations, by_training
-from divulge.attacks.hyperparameters.machines import by_bound
-from divulge.attacks.hyperparameters.posing import pose
+from divulge.attacks.hyperparameters.formulate import pose
 from divulge.attacks.hyperparameters.problem import Answer, Problem
+from divulge.attacks.hyperparameters.svm import by_bound
 from divulge.contract import (
     Attack,
     Context,

@@ -8,8 +8,8 @@ import numpy as np
 
 from divulge.attacks.membership import scoring
 from divulge.contract import Array, Candidates, Finding, Membership, Score, TrainingData, Truth, Weights
-from divulge.solvers import kkt, margin_descent, near_orthogonal
-from divulge.solvers.near_orthogonal import Certificate
+from divulge.solvers.margin import kkt_residual, max_margin, near_orthogonal
+from divulge.solvers.margin.near_orthogonal import Certificate
 
 PAPER = "Smorodinsky et al. 2024, Provable Privacy Attacks on Trained Shallow Neural Networks, arXiv:2410.07632"
 CEILING = "most that a fresh point can reach, in margins"
@@ -73,12 +73,12 @@ def _conditions(network: Weights | None, known: TrainingData) -> str:
         )
     X = np.asarray(network.centred(known.X), dtype=float)
     sides = _sides(network, known)
-    least = float(margin_descent.margins(network.predict(known.X), sides).min())
+    least = float(max_margin.margins(network.predict(known.X), sides).min())
     if least <= 0:
         return f"The theorem does not apply: a training point is on the wrong side, the margin {least:.3g} is not positive."
     if len(X) > MOST:
         return f"Whether the network has stopped moving was not computed for more than {MOST:,} training points."
-    residual = kkt.residual(list(network.layers), X, sides).total
+    residual = kkt_residual.residual(list(network.layers), X, sides).total
     near = "near enough to" if residual <= NEAR else "too far from"
     return f"The network is {near} a KKT point for the theorem: its residual is {residual:.3g}, at most {NEAR:g} is asked."
 

@@ -29,7 +29,7 @@ from divulge.contract import (
     option_class,
 )
 from divulge.errors import BadInput, NotApplicable
-from divulge.solvers.gaps import Gaps, Pile, gaps, pile
+from divulge.solvers.statistics.logit_gap import Gaps, Pile, gaps, pile
 
 SURE = 1e-3
 "Chance that candidates are decided alike, below which it is no chance."

@@ -24,7 +24,8 @@ from divulge.contract import (
     Verdict,
 )
 from divulge.errors import BadInput
-from divulge.solvers import rates, similarity
+from divulge.solvers.shared import similarity
+from divulge.solvers.statistics import roc
 
 TAXONOMY = (
     TaxonomyId("NIST AI 100-2", "E2025", "NISTAML.033"),
@@ -211,7 +212,7 @@ def _scores(groups: _Groups, loot: Membership) -> tuple[dict[str, Score], list[s
     inside, outside, notes = groups.members, groups.strangers, []
     scores = {}
     for level in LEVELS:
-        at = rates.tpr_at(inside, outside, level)
+        at = roc.tpr_at(inside, outside, level)
         if at is None:
             notes.append(
                 f"No {headline(level)}: so fine a rate needs {1 / level:,.0f} non-members, {len(outside):,} are there."
@@ -219,16 +220,16 @@ def _scores(groups: _Groups, loot: Membership) -> tuple[dict[str, Score], list[s
             continue
         useless = "scores that know nothing, at a threshold set on these non-members"
         scores[headline(level)] = Score(at.tpr, at.null, useless, interval=at.interval)
-    area, ends = rates.auc(inside, outside), rates.auc_interval(inside, outside)
+    area, ends = roc.auc(inside, outside), roc.auc_interval(inside, outside)
     scores[AUC] = Score(area, 0.5, "scores that know nothing", interval=ends)
-    luck = rates.advantage_null(len(inside), len(outside))
-    largest, ends = rates.advantage(inside, outside), rates.advantage_interval(inside, outside)
+    luck = roc.advantage_null(len(inside), len(outside))
+    largest, ends = roc.advantage(inside, outside), roc.advantage_interval(inside, outside)
     scores[ADVANTAGE] = Score(largest, luck, "the best threshold of scores that know nothing, on average", interval=ends)
     if loot.decisions.any():
         called = loot.decisions[groups.member_rows], loot.decisions[groups.stranger_rows]
-        share, ends = rates.balanced_accuracy(*called)
+        share, ends = roc.balanced_accuracy(*called)
         scores[ACCURACY] = Score(share, 0.5, "a coin for every record", "balanced", interval=ends)
-    bound = rates.epsilon_bound(inside, outside, DELTA)
+    bound = roc.epsilon_bound(inside, outside, DELTA)
     private = "training that gives nothing away"
     scores[EPSILON] = Score(bound.epsilon, 0.0, private, f"(δ = {DELTA:g})", interval=(bound.epsilon, float("inf")))
     if bound.epsilon > 0:
@@ -249,9 +250,9 @@ def _evidence(groups: _Groups, scores: dict[str, Score]) -> Evidence:
     )
     better = any(score.interval is not None and score.interval[0] > score.null for score in deciding.values())
     inside, outside = groups.members, groups.strangers
-    at = rates.tpr_at(inside, outside, LEVELS[0], SURE)
+    at = roc.tpr_at(inside, outside, LEVELS[0], SURE)
     beyond = at is not None and at.interval[0] > at.fpr_interval[1]  # whatever the threshold's own false alarms are
-    shows = beyond or rates.auc_interval(inside, outside, SURE)[0] > 0.5
+    shows = beyond or roc.auc_interval(inside, outside, SURE)[0] > 0.5
     unseen = len(inside) < FEW and scores[AUC].value > scores[AUC].null  # better than chance, of too few to be sure
     return Evidence(shows, not better and not unseen, f"{words}, on {groups.sizes}")
 
@@ -277,8 +278,8 @@ def _figures(groups: _Groups, candidates: Candidates | None) -> Iterator[Figure]
 
 def _roc(groups: _Groups) -> Curve:
     """On logarithmic axes, where rates of no record at all are drawn at the edges, as half a record."""
-    fpr, tpr = rates.roc(groups.members, groups.strangers)
-    low, high = rates.bounds(np.rint(tpr * len(groups.members)).astype(int), len(groups.members))
+    fpr, tpr = roc.roc(groups.members, groups.strangers)
+    low, high = roc.bounds(np.rint(tpr * len(groups.members)).astype(int), len(groups.members))
     left, bottom = 1 / (2 * len(groups.strangers)), 1 / (2 * len(groups.members))
     x, ends = np.maximum(fpr, left), np.array([max(left, bottom), 1.0])
     return Curve(

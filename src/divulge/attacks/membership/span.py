@@ -24,9 +24,9 @@ from divulge.contract import (
     option_class,
 )
 from divulge.errors import BadInput, NotApplicable
-from divulge.solvers import insiders
-from divulge.solvers.insiders import By, Told
-from divulge.solvers.span import Span, span
+from divulge.solvers.images.span import Span, span
+from divulge.solvers.shadow import membership
+from divulge.solvers.shadow.membership import By, Told
 
 SURE = 1e-3
 "Chance that so many candidates are called members where none is one, from which a leak is claimed."
@@ -78,7 +78,7 @@ class SpanMembership(Attack[tuple[Weights, Candidates], Membership]):
 
     def _told(self, held: tuple[Weights, Candidates], seen: Span, context: Context, rng: np.random.Generator) -> Told:
         weights, candidates = held
-        return insiders.told(
+        return membership.told(
             weights.layers,
             np.asarray(candidates.X, dtype=float),
             weights.mean,

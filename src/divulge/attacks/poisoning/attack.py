@@ -156,7 +156,7 @@ class Poisoning(Attack[Pipeline, Poison]):
         """Every setting on every split, with the levels that were finished; and why no more were."""
         split = Split(np.asarray(held.X, float), held.y, np.asarray(held.X_val, float), held.y_val)
         prepare = partial(campaign.prepare, learner=learner, given=split, terms=terms, settings=self._settings())
-        prepared = context.map(prepare, range(self.repetitions))
+        prepared = context.map("clean", prepare, range(self.repetitions))
         failures = [each["failed"] for each in prepared if "failed" in each]
         if failures:
             raise AttackFailed(failures[0])
@@ -165,9 +165,9 @@ class Poisoning(Attack[Pipeline, Poison]):
             for number, each in enumerate(prepared)
             for setting, clean in each["settings"].items()
         ]
-        for size in self.batches():
+        for level, size in enumerate(self.batches(), 1):
             items = [campaign.next_batch(state, size) for state in states]
-            results = context.map(partial(campaign.contribute, learner=learner, terms=terms), items)
+            results = context.map(f"level-{level}", partial(campaign.contribute, learner=learner, terms=terms), items)
             failures = [each["failed"] for each in results if "failed" in each]
             if failures:
                 return states, failures[0]

@@ -9,8 +9,8 @@ import numpy as np
 
 from divulge.attacks.poisoning.learners import Learner
 from divulge.contract import Array
-from divulge.solvers.inner import Diverged
-from divulge.solvers.poisoning import Climbed, Project, Starts, Trainer, ascend, tuned
+from divulge.solvers.bilevel.ascent import Climbed, Project, Starts, Trainer, ascend, tuned
+from divulge.solvers.bilevel.inner import Diverged
 
 FOLDS = 5
 SPACING = 0.5

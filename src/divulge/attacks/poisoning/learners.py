@@ -9,11 +9,11 @@ import numpy as np
 
 from divulge.contract import Array, Candidates, Pipeline, Truth
 from divulge.errors import BadInput, NotApplicable
-from divulge.solvers import inner
-from divulge.solvers.converged import Converged
-from divulge.solvers.inner import RISKS, Shared
-from divulge.solvers.poisoning import Trainer
-from divulge.solvers.unrolled import EarlyStopped
+from divulge.solvers.bilevel import inner
+from divulge.solvers.bilevel.ascent import Trainer
+from divulge.solvers.bilevel.implicit import Converged
+from divulge.solvers.bilevel.inner import RISKS, Shared
+from divulge.solvers.bilevel.unrolled import EarlyStopped
 
 Regime = Literal["converged", "early-stopped"]
 REGRESSIONS = ("ridge",)
@@ -43,7 +43,7 @@ class Learner:
         """Trains on these points and others that come, and judges by the validation points."""
         Y, Y_val = self.targets(y), self.targets(y_val)
         if self.network is not None:
-            from divulge.solvers.network_training import NetworkTraining
+            from divulge.solvers.bilevel.torch_inner import NetworkTraining
 
             return NetworkTraining(self.network, X, Y, X_val, Y_val, self.risk, steps=self.epochs, rate=self.rate)
         shared = Shared(X, Y, X_val, Y_val, RISKS[self.risk], self.groups)
@@ -76,7 +76,7 @@ class Learner:
     def _scores(self, W: Array, b: Array, X: Array) -> Array:
         if self.network is None:
             return np.asarray(W @ X.T + b[..., None])
-        from divulge.solvers.network_training import NetworkTraining
+        from divulge.solvers.bilevel.torch_inner import NetworkTraining
 
         Y = self.targets(np.asarray(self.classes)[:1].repeat(len(X)))
         return NetworkTraining(self.network, X, Y, X, Y, self.risk, steps=1, rate=1.0).scores(W, X)
@@ -153,7 +153,7 @@ def _compact(groups: Array | None) -> Array | None:
 
 
 def _built(held: Pipeline, outputs: int, width: int, seed: int) -> Any:
-    from divulge.solvers import architectures
+    from divulge.solvers.shared import architectures
 
     shape = held.shape or (held.X.shape[1],)
     problem = architectures.unfit(held.learner, shape)

@@ -10,15 +10,17 @@ import numpy as np
 from pydantic import PositiveInt
 
 from divulge.attacks.reconstruction import scoring
-from divulge.attacks.reconstruction.baselines import PAPER, REMEDY, TAXONOMY
+from divulge.attacks.reconstruction.scoring import PAPER, REMEDY, TAXONOMY
 from divulge.contract import Array, Attack, Context, Curve, Finding, TrainingData, Truth, Verdict, Weights, option_class
 from divulge.errors import BadInput, NotApplicable
-from divulge.solvers import kkt_descent, kkt_pool, layouts, shadow
-from divulge.solvers.judge import Judge
-from divulge.solvers.kkt_pool import Pool
-from divulge.solvers.layouts import Layout
-from divulge.solvers.picture_search import Found, Search
-from divulge.solvers.span import Span, span
+from divulge.solvers.images import layouts
+from divulge.solvers.images.layouts import Layout
+from divulge.solvers.images.span import Span, span
+from divulge.solvers.images.span_search import Found, Search
+from divulge.solvers.kkt import descent as kkt_descent, pool as kkt_pool
+from divulge.solvers.kkt.pool import Pool
+from divulge.solvers.shadow import shadow
+from divulge.solvers.shared.calibration import Judge
 
 SURE = 0.7
 "A candidate is claimed that is a training point with this probability, by what was right on the shadow."

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from divulge.contract import Array, Score, TrainingData, Weights
-from divulge.solvers import kkt
+from divulge.solvers.margin import kkt_residual
 
 NAME = "KKT residual"
 MOST = 2000
@@ -22,12 +22,12 @@ def residual(held: Weights, known: TrainingData, strangers: Array | None) -> tup
         return None
     y = _sides(known.y, held, known.X)
     ends = (0, len(layers) - 1)
-    mine = kkt.residual(layers, held.centred(known.X), y, free=y is None, only=ends)
+    mine = kkt_residual.residual(layers, held.centred(known.X), y, free=y is None, only=ends)
     null, null_of = 1.0, "the zero multipliers"
     if strangers is not None and len(strangers) >= len(known.X):
         others = strangers[: len(known.X)]
         theirs = None if y is None else _sides(None, held, others)
-        null = kkt.residual(layers, held.centred(others), theirs, free=y is None, only=ends).total
+        null = kkt_residual.residual(layers, held.centred(others), theirs, free=y is None, only=ends).total
         null_of = "as many non-members, with the sides the network puts them on"
     each = ", ".join(f"{value:.3f}" for value in mine.layers)
     note = (

@@ -18,13 +18,24 @@ from divulge.contract import (
     ImagePairs,
     Scatter,
     Score,
+    TaxonomyId,
     TrainingData,
     Truth,
     Verdict,
     Weights,
 )
-from divulge.solvers import similarity
+from divulge.solvers.shared import similarity
 
+PAPER = "Haim et al. 2022, Reconstructing Training Data from Trained Neural Networks, arXiv:2206.07758"
+TAXONOMY = (
+    TaxonomyId("NIST AI 100-2", "E2025", "NISTAML.032"),
+    TaxonomyId("MITRE ATLAS", "5", "AML.T0024.001"),
+    TaxonomyId("OWASP ML Top 10", "2023", "ML03"),
+)
+REMEDY = (
+    "Do not publish the weights, or train with differential privacy; then audit again.",
+    "Train on more points and for fewer epochs: networks that fit few points perfectly show them most.",
+)
 GOOD, FAIR = 0.9, 0.8
 "NCC from which a picture is recognised at a glance, and from which no useless attack on digits has one."
 EXACT = 0.05

@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import PositiveInt
 
 from divulge.attacks.reconstruction import scoring
-from divulge.attacks.reconstruction.baselines import PAPER, REMEDY, TAXONOMY
+from divulge.attacks.reconstruction.scoring import PAPER, REMEDY, TAXONOMY
 from divulge.contract import (
     Array,
     Attack,
@@ -26,10 +26,12 @@ from divulge.contract import (
     option_class,
 )
 from divulge.errors import BadInput, NotApplicable
-from divulge.solvers import layouts, margin_descent, pictures
-from divulge.solvers.layouts import Layout
-from divulge.solvers.picture_search import Found, Once, Search
-from divulge.solvers.span import Span, span
+from divulge.solvers.images import layouts
+from divulge.solvers.images.layouts import Layout
+from divulge.solvers.images.span import Span, span
+from divulge.solvers.images.span_search import Found, Once, Search
+from divulge.solvers.margin import max_margin
+from divulge.solvers.shared import synthetic_images
 
 LIKELY = 0.3
 "Confidence of a candidate that is claimed; of such, nine in ten were right on networks like those it was weighed on."
@@ -247,13 +249,13 @@ class _Control:
     context: Context
 
     def __call__(self, rng: np.random.Generator) -> Array:
-        make = pictures.leaves if len(self.layout.size) == 3 else pictures.strokes
+        make = synthetic_images.leaves if len(self.layout.size) == 3 else synthetic_images.strokes
         X = self.layout.back(make(rng, PLANTED, self.layout.size))
         y = np.where(np.arange(PLANTED) % 2, 1, -1)
         sizes = [self.held.dimension, *(len(b) for _, b in self.held.layers[:-1]), 1]
         mean = X.mean(axis=0)
         self.context.log("Nothing was found; a network of the same shape is trained on synthetic pictures, to be attacked.")
-        run = margin_descent.train(margin_descent.initial(rng, sizes), X - mean, y, target=CONTROL_LOSS)
+        run = max_margin.train(max_margin.initial(rng, sizes), X - mean, y, target=CONTROL_LOSS)
         planted = Weights(tuple(run.layers), mean=mean, shape=self.layout.shape)
         seen = span(*planted.layers[0])
         if seen.rank < 2:

@@ -1,5 +1,1 @@
-"""Training points of networks with one input."""
-
-from divulge.attacks.univariate.reconstruction import UnivariateFromValues, UnivariateReconstruction
-
-__all__ = ["UnivariateFromValues", "UnivariateReconstruction"]
+"""Training points of networks with one input (Smorodinsky et al. 2024, arXiv:2410.07632, section 3)."""

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from divulge.contract import Array, Curve, Figure, Finding, Scatter, TrainingData, Verdict, Weights
-from divulge.solvers import margin_minima, margin_points, piecewise
-from divulge.solvers.margin_points import Stationarity
-from divulge.solvers.piecewise import Piecewise, Reading
+from divulge.solvers.univariate import margin_minima, margin_points, polyline
+from divulge.solvers.univariate.margin_points import Stationarity
+from divulge.solvers.univariate.polyline import Piecewise, Reading
 
 STATIONARY = 1e-4
 "Share of the weights that points on the margin may leave unexplained at a KKT point, up to rounding to single precision."
@@ -72,15 +72,15 @@ class Found:
     def guarantee(self) -> int:
         """Training points among the certified ones, at least."""
         open_still = [one for one in self.all_windows if not self.certain[one.members].any()]
-        return int(self.certain.sum()) + piecewise.guaranteed(open_still)
+        return int(self.certain.sum()) + polyline.guaranteed(open_still)
 
     @property
-    def windows(self) -> list[piecewise.Window]:
+    def windows(self) -> list[polyline.Window]:
         """Those whose theorem holds here."""
         return [one for one in self.reading.windows if self.certified[one.members].all()]
 
     @property
-    def all_windows(self) -> list[piecewise.Window]:
+    def all_windows(self) -> list[polyline.Window]:
         """Those, and what else the same proofs open."""
         return [*self.windows, *(one for one in self.reading.further if self.certified[one.members].all())]
 
@@ -91,7 +91,7 @@ class Found:
 
 def of_weights(held: Weights, margin: float | None, slack: float) -> Found:
     """Candidates of a network with one input and one output."""
-    function = piecewise.of_network(held.layers)
+    function = polyline.of_network(held.layers)
     shift = 0.0 if held.mean is None else float(held.mean[0])
     misfit = _misfit(held, function)
     copy = "" if held.exact else f"the weights are a copy that agrees at {held.agreement:.1%} of check points"
@@ -103,7 +103,7 @@ def of_weights(held: Weights, margin: float | None, slack: float) -> Found:
     w, b, v, balance = _units(held)
     balanced = balance <= BALANCED and len(w) > 0
     value, said, unsettled = _margin(function, (w, b, v) if balanced else None, margin, slack)
-    reading = piecewise.read(function, value, slack) if value > 0 else _nothing()
+    reading = polyline.read(function, value, slack) if value > 0 else _nothing()
     program = Stationarity.of(w, b, v, reading.points, reading.signs, reading.plateaus)
     explained = program.explained() if balanced else None
     wrong = [one for one in (copy, unsettled, _empty(reading)) if one]
@@ -143,7 +143,7 @@ def of_values(function: Piecewise, margin: float | None, slack: float) -> Found:
         value, said = votes[0][0], f"The margin {votes[0][0]:.6g} was found: |N| is that at {votes[0][1]} breakpoints."
     else:
         value, said = _fallback(function)
-    reading = piecewise.read(function, value, slack) if value > 0 else _nothing()
+    reading = polyline.read(function, value, slack) if value > 0 else _nothing()
     same = max((number for one, number in votes if abs(one - value) <= slack * value), default=0)
     few = f"|N| is the margin at {same} breakpoints, and {VISIBLE} would show that it is one" if same < VISIBLE else ""
     doubts = [one for one in (few, _empty(reading)) if one]
@@ -286,7 +286,7 @@ def _empty(reading: Reading) -> str:
 
 def _fallback(function: Piecewise) -> tuple[float, str]:
     """A margin where nothing settles it: the lowest peak, or else the largest value at a breakpoint."""
-    tops = np.abs(function(piecewise.peaks(function)))
+    tops = np.abs(function(polyline.peaks(function)))
     tops = tops[tops > 0]
     if len(tops):
         value = float(tops.min())
@@ -340,14 +340,14 @@ def _inside(reading: Reading, explained: margin_points.Explanation) -> Array:
 
 def _peaks(function: Piecewise, reading: Reading) -> Array:
     """Peaks at or above the margin that are not on it."""
-    tops = piecewise.peaks(function)
+    tops = polyline.peaks(function)
     return _new(tops[np.abs(function(tops)) > reading.margin], reading.points)
 
 
 def _new(x: Array, known: Array) -> Array:
     """Places that are not among those known, up to rounding."""
     spread = float(np.ptp(np.concatenate([x, known]))) if len(x) + len(known) else 0.0
-    return np.array([one for one in x if not (np.abs(known - one) <= piecewise.MERGE * spread).any()])
+    return np.array([one for one in x if not (np.abs(known - one) <= polyline.MERGE * spread).any()])
 
 
 def _listed(found: Found) -> list[str]:

@@ -25,9 +25,9 @@ from divulge.contract import (
     option_class,
 )
 from divulge.errors import AttackFailed, BadInput, NotApplicable
-from divulge.solvers import margin_minima, piecewise
-from divulge.solvers.piecewise import Piecewise
-from divulge.solvers.value_kinks import Broken, TooManyKinks, find_kinks, measure_noise
+from divulge.solvers.piecewise.breakpoints_by_value import Broken, TooManyKinks, find_kinks, measure_noise
+from divulge.solvers.univariate import margin_minima, polyline
+from divulge.solvers.univariate.polyline import Piecewise
 
 PAPER = "Smorodinsky et al. 2024, Provable Privacy Attacks on Trained Shallow Neural Networks, arXiv:2410.07632"
 TAXONOMY = (
@@ -66,7 +66,7 @@ class UnivariateReconstruction(Attack[Weights, TrainingData]):
 
     margin: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     "The smallest y N(x) of the training points, where it is known; otherwise it is estimated."
-    slack: Annotated[float, Field(gt=0, lt=0.1)] = piecewise.SLACK
+    slack: Annotated[float, Field(gt=0, lt=0.1)] = polyline.SLACK
     "How far from the margin a value counts as on it, in shares of the margin."
 
     def run(self, held: Weights, context: Context) -> Finding[TrainingData]:
@@ -104,7 +104,7 @@ class UnivariateFromValues(Attack[Predictions, TrainingData]):
     "Breakpoints are looked for between −reach and reach."
     most: PositiveInt = 300
     "Breakpoints after which the function is taken for curved."
-    slack: Annotated[float, Field(gt=0, lt=0.1)] = piecewise.SLACK
+    slack: Annotated[float, Field(gt=0, lt=0.1)] = polyline.SLACK
     "How far from the margin a value counts as on it, in shares of the margin."
 
     def run(self, held: Predictions, context: Context) -> Finding[TrainingData]:
@@ -135,7 +135,7 @@ class UnivariateFromValues(Attack[Predictions, TrainingData]):
         if self.breakpoints is not None:
             if not np.isfinite(self.breakpoints).all():
                 raise BadInput("expected finite breakpoints, got NaN or an infinite one; leave those out")
-            return piecewise.through(np.array(self.breakpoints), lambda x: ask(x)[:, 0])
+            return polyline.through(np.array(self.breakpoints), lambda x: ask(x)[:, 0])
         spread = float(ask(np.linspace(-self.reach, self.reach, PROBED)).std())
         if spread == 0:
             raise NotApplicable(f"the model answers the same value everywhere within {self.reach:g}; nothing can be read")
@@ -185,7 +185,7 @@ def _power(found: Found, slack: float, rng: np.random.Generator, *, values: bool
     if made is None:
         return "No network could be made to try this on."
     network = Weights(((made.w[:, None], made.b), (made.v[None], np.zeros(1))))
-    function = piecewise.of_network(network.layers)
+    function = polyline.of_network(network.layers)
     again = candidates.of_values(function, None, slack) if values else candidates.of_weights(network, None, slack)
     near = np.abs(again.reading.points[again.certified][:, None] - x).min(axis=1, initial=np.inf) <= 1e-3
     return (

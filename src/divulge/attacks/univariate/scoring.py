@@ -8,8 +8,8 @@ import numpy as np
 
 from divulge.attacks.univariate.candidates import Found, drawn
 from divulge.contract import Array, Finding, Score, TrainingData, Verdict, Weights
-from divulge.solvers import margin_minima
-from divulge.solvers.margin_points import Stationarity
+from divulge.solvers.univariate import margin_minima
+from divulge.solvers.univariate.margin_points import Stationarity
 
 NEAR = 1e-3
 "Share of the training points' range: a candidate this near to one is that one."

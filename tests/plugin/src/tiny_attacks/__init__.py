@@ -22,7 +22,7 @@ class ResampledMean(Attack[TrainingData, Hyperparameters]):
     def run(self, held: TrainingData, context: Context) -> Finding[Hyperparameters]:
         start = context.once("start", lambda rng: rng.normal(size=self.work))
         shift = float(context.rng.normal())
-        means = context.map(_Resample(held.X[:, 0], start), range(self.resamples))
+        means = context.map("resamples", _Resample(held.X[:, 0], start), range(self.resamples))
         return Finding.leak(Hyperparameters({"mean": float(np.mean(means)) + shift}), f"The mean is {np.mean(means):.3f}.")
 
 

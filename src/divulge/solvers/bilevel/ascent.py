@@ -1,0 +1,156 @@
+"""Points that raise a learner's validation loss most, where its penalties are fixed and where they answer to the attack."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+
+from divulge.arrays import Array
+from divulge.solvers.bilevel.inner import Trained
+
+WAIT = 15
+"Iterations without progress after which a start that is behind the best is stuck."
+PROGRESS = 1e-3
+"Relative rise of the loss that counts as progress."
+BEHIND = 0.05
+"How far behind the best, relatively, a start has to be to begin anew."
+LATEST = 0.6
+"Share of the iterations after which beginning anew no longer pays."
+
+
+TINY = float(np.finfo(np.float32).tiny)
+
+
+class Trainer(Protocol):
+    """Trains a batch of problems and differentiates: `unrolled.EarlyStopped`, `converged.Converged`, or the like."""
+
+    def __call__(self, points: Array, targets: Array, strengths: Array, *, penalties: bool = True) -> Trained: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Starts:
+    """Points to begin from (starts, points, features), and their targets (starts, outputs, points), which stay."""
+
+    points: Array
+    targets: Array
+    rows: Array
+    "(starts, points): which of the points one could begin from these are."
+
+    def only(self, which: Array) -> Starts:
+        return Starts(self.points[which], self.targets[which], self.rows[which])
+
+    def and_also(self, others: Starts) -> Starts:
+        pairs = zip(vars(self).values(), vars(others).values(), strict=True)
+        return Starts(*(np.concatenate(pair) for pair in pairs))
+
+
+@dataclass(frozen=True, eq=False)
+class Climbed:
+    """The best of several ascents."""
+
+    points: Array
+    "(points, features)"
+    targets: Array
+    "(outputs, points)"
+    rows: Array
+    "(points,): what they began as."
+    strengths: Array
+    "(penalties,): the penalties they were made against, as logarithms."
+    value: float
+    "Validation loss of the model trained with them."
+    trail: Array
+    "(iterations,): the highest validation loss at each iteration."
+    strength_trail: Array
+    "(iterations, penalties): the penalties of the best start."
+    restarts: int = 0
+
+
+Draw = Callable[[int], Starts]
+"So many starts, new ones at every call."
+Project = Callable[[Array, Array], Array]
+"Points (starts, points, features) with their targets, moved to where they may be."
+
+
+def ascend(
+    train: Trainer,
+    draw: Draw,
+    strengths: Array,
+    project: Project,
+    *,
+    starts: int,
+    iterations: int,
+    step: float,
+    descent: float = 0.0,
+    bounds: tuple[float, float] = (-np.inf, np.inf),
+    also: Starts | None = None,
+) -> Climbed:
+    """Projected ascent on the validation loss; with `descent`, the penalties (penalties,) descend on it meanwhile.
+
+    Each point's gradient is scaled to length 1 and the step falls to 0, so `step` is the length of a point's first move, and
+    `descent` that of the largest change of a penalty.
+    Starts that are stuck behind the best begin anew. With fixed penalties the best points seen win; with moving ones the
+    last, as earlier ones were made against other penalties. `also` gives starts that come first.
+    """
+    begun = draw(starts) if also is None else also.and_also(draw(starts)) if starts else also
+    held = Starts(project(begun.points, begun.targets), begun.targets.copy(), begun.rows.copy())
+    count = len(held.points)
+    lam = np.tile(strengths, (count, 1))
+    clock, span = np.zeros(count), np.full(count, float(iterations))
+    best, best_points, since = np.full(count, -np.inf), held.points.copy(), np.zeros(count, dtype=int)
+    values, penalties = np.zeros((iterations + 1, count)), np.zeros((iterations + 1, count, len(strengths)))
+    restarts, rate = 0, getattr(train, "rate", None)
+    for iteration in range(iterations + 1):
+        trained = train(held.points, held.targets, lam, penalties=descent > 0)
+        values[iteration], penalties[iteration] = trained.value, lam
+        if getattr(train, "rate", None) != rate:  # a training that diverged goes on in smaller steps: another problem
+            rate, best = getattr(train, "rate", None), np.full(count, -np.inf)
+        better = trained.value > best * (1 + PROGRESS * np.sign(best))
+        since = np.where(better, 0, since + 1)
+        higher = (trained.value > best) | (descent > 0)
+        best_points[higher] = held.points[higher]
+        best = np.where(higher, trained.value, best)
+        if iteration == iterations:
+            break
+        moves = trained.points / np.maximum(np.linalg.norm(trained.points, axis=2, keepdims=True), TINY)
+        sizes = step * (1 - clock / span)
+        moved = project(held.points + sizes[:, None, None] * moves, held.targets)
+        held = replace(held, points=moved)
+        if descent:
+            # In logarithms the slope of a weak penalty all but vanishes, so only its direction counts.
+            slopes = trained.strengths / np.maximum(np.abs(trained.strengths).max(axis=1, keepdims=True), TINY)
+            lam = np.clip(lam - descent * (1 - iteration / iterations) * slopes, *bounds)
+        clock += 1
+        stuck = (since >= WAIT) & (best < (1 - BEHIND) * best.max()) & (iteration < LATEST * iterations) & (descent == 0)
+        if stuck.any():
+            new = draw(int(stuck.sum()))
+            for kept, fresh in zip((held.points, held.targets, held.rows), vars(new).values(), strict=True):
+                kept[stuck] = fresh
+            held.points[stuck] = project(held.points[stuck], held.targets[stuck])
+            best[stuck], since[stuck], clock[stuck], span[stuck] = -np.inf, 0, 0, iterations - iteration
+            restarts += int(stuck.sum())
+    winner = int(best.argmax())
+    return Climbed(
+        best_points[winner],
+        held.targets[winner],
+        held.rows[winner],
+        lam[winner],
+        float(best[winner]),
+        values.max(axis=1),
+        penalties[:, winner],
+        restarts,
+    )
+
+
+def tuned(train: Trainer, features: int, outputs: int, start: Array, bounds: tuple[float, float], iterations: int) -> Array:
+    """The penalties (penalties,) that a validation loss likes best with no points added: by sign of its gradient, with
+    steps that halve where the sign turns."""
+    lam, sizes, last = start[None].astype(float), np.full((1, len(start)), 0.5), np.zeros((1, len(start)))
+    for _ in range(iterations):
+        slope = np.sign(train(np.zeros((1, 0, features)), np.zeros((1, outputs, 0)), lam).strengths)
+        sizes = np.where(slope * last < 0, sizes / 2, np.minimum(sizes * 1.2, 1.0))
+        lam = np.clip(lam - sizes * slope, *bounds)
+        last = slope
+    return np.asarray(lam[0])

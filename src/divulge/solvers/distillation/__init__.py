@@ -1,0 +1,1 @@
+"""A network trained on the answers of another one."""

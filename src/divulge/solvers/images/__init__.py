@@ -1,0 +1,1 @@
+"""Images from the span of the rows in which training moved a first layer."""

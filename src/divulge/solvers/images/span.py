@@ -1,0 +1,167 @@
+"""The span of the points a dense layer was trained on, read from its weights.
+
+Descent moves every row of [W, b] by multiples of the training points [x, 1] and by nothing else. So the rows lie in the
+span of those points, up to what was there before: noise, which has a spectrum of its own that ends at a known edge.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from divulge.arrays import Array
+
+ROUNDING = 1e-13
+"Singular values below this share of the largest are rounding errors of double precision."
+SINGLE = 1e-6
+"The same where all weights are numbers of single precision."
+GAP = 1e3
+"How many times a singular value falls below the one before it where errors begin: points fall off one by one."
+FAINT = 1e-6
+"Share of the largest singular value below which such a fall may be: the first ones may fall as much."
+TINY = 1e-3
+"Share of the largest row below which a row is left out: it adds nothing, and an extraction may have made it up."
+BEYOND = 1.03
+"Times the edge of the noise: only in this far a direction is not noise. Largest values of noise scatter by 1 %."
+ROUNDS = 50
+NOTHING, WHOLE = 1e-9, 0.9
+"Shares of the bias's direction that lie in the span."
+FEW = 4
+"Singular values of which nothing can be said."
+FEWER = 0.85
+"Rows are levelled, because units may be known up to their scale only, where that leaves so many fewer directions."
+REGRESSED = 2
+"Times as many inputs as rows that explain one another."
+SPREAD = 1.5
+"A tail whose quartiles are this many times further apart than those of noise is none."
+
+
+@dataclass(frozen=True, eq=False)
+class Span:
+    """Directions in which training has moved the rows of a layer, strongest first."""
+
+    axes: Array
+    "(rank, d + 1), orthonormal; the last column belongs to the bias."
+    sizes: Array
+    "All singular values."
+    noise: float
+    "Standard deviation of one weight that training has not moved; 0 where there is none."
+    edge: float
+    "Largest singular value of such noise."
+
+    @property
+    def rank(self) -> int:
+        return len(self.axes)
+
+    @property
+    def uncertainty(self) -> Array:
+        """(rank,): standard deviation of one entry of an axis."""
+        found: Array = self.noise / self.sizes[: self.rank]
+        return found
+
+    def pictures(self, mean: Array | None) -> Array:
+        """(rank, d): what the axes are in units of raw inputs, where `mean` is subtracted from those."""
+        axes, bias = self.axes[:, :-1], self.axes[:, -1:]
+        return axes if mean is None else axes + bias * mean
+
+    @property
+    def bias(self) -> Array:
+        return self.axes[:, -1]
+
+    @property
+    def anchored(self) -> bool:
+        """Whether there are biases, which tell the scale of points."""
+        return float(self.bias @ self.bias) > NOTHING
+
+    @property
+    def centred(self) -> bool:
+        """Whether the bias alone is a direction of the span, as the sum of points is whose mean was subtracted.
+
+        It is one as well where biases were not trained, or not as long as the weights.
+        """
+        return float(self.bias @ self.bias) > WHOLE
+
+
+def span(W: Array, b: Array, most: int | None = None) -> Span:
+    """The directions of the rows of [W, b] that stand out of the noise, `most` of them at most."""
+    rows = _trusted(np.column_stack([W, b]).astype(float))
+    told = _told_apart(rows)
+    scale = _row_noise(rows) if told.noise > 0 or told.rank == len(told.sizes) else None
+    if scale is not None:
+        level = _told_apart(rows / scale[:, None])
+        if level.noise > 0 and level.rank < FEWER * told.rank:
+            told = level
+    return told if most is None else replace(told, axes=told.axes[:most])
+
+
+def _trusted(rows: Array) -> Array:
+    """Rows without tiny ones and those whose opposite is there too: pairs by which a copy adds what is linear."""
+    opposites = {row.tobytes() for row in 0.0 - rows}
+    paired = [row.tobytes() in opposites for row in rows + 0.0]  # so that no 0 has a sign
+    rows = rows if all(paired) else rows[~np.array(paired)]
+    sizes = np.linalg.norm(rows, axis=1)
+    return np.asarray(rows[sizes >= TINY * sizes.max()])
+
+
+def _told_apart(rows: Array) -> Span:
+    """What stands out of noise that is the same in all rows."""
+    _, sizes, axes = np.linalg.svd(rows, full_matrices=False)
+    rank, noise = _rank(sizes, rows.shape, _least(rows, sizes))
+    return Span(axes[:rank], sizes, noise, float(noise * (np.sqrt(rows.shape[0]) + np.sqrt(rows.shape[1]))))
+
+
+def _row_noise(rows: Array) -> Array | None:
+    """How much of each row (units,) the others do not explain, on average 1; none where that is rounding or nothing."""
+    units, inputs = rows.shape
+    groups = -(-REGRESSED * units // inputs)
+    scale = np.zeros(units)
+    for first in range(groups):
+        some = rows[first::groups]
+        products = some @ some.T
+        if np.linalg.cond(products) > 1 / ROUNDING:
+            return None
+        scale[first::groups] = np.abs(np.diag(np.linalg.inv(products))) ** -0.5
+    return np.asarray(scale / scale.mean())
+
+
+def _least(rows: Array, sizes: Array) -> float:
+    """Singular values that rounding has, or errors of another kind that leave a gap below everything else."""
+    rounding = float((SINGLE if (rows == rows.astype(np.float32)).all() else ROUNDING) * sizes[0])
+    seen = sizes[sizes > rounding]
+    falls = np.where(seen[1:] < FAINT * sizes[0], seen[:-1] / seen[1:], 0)
+    return float(seen[1 + falls.argmax()]) if falls.max(initial=0) > GAP else rounding
+
+
+def _rank(sizes: Array, shape: tuple[int, int], least: float) -> tuple[int, float]:
+    """How many singular values are signal, and the deviation of what the others are made of."""
+    quarter, middle, upper = _bulk(shape)
+    visible = int(np.sum(sizes > least))
+    if visible <= len(sizes) - FEW:
+        return visible, float(np.median(sizes[visible:]) / middle)
+    rank = _standing_out(sizes, shape)
+    tail = sizes[rank:]
+    if len(tail) >= FEW:
+        low, noise, high = np.quantile(tail, [0.25, 0.5, 0.75]) / middle
+        if high - low <= SPREAD * (upper - quarter) / middle * noise:
+            return rank, float(noise)
+    return visible, 0.0  # not noise but weak signal: there are as many directions as rows
+
+
+def _standing_out(sizes: Array, shape: tuple[int, int]) -> int:
+    """How many singular values are beyond the edge of the noise that the others are, if they are noise."""
+    edge, middle, rank = np.sqrt(shape[0]) + np.sqrt(shape[1]), _bulk(shape)[1], 0
+    for _ in range(ROUNDS):
+        before, rank = rank, int(np.sum(sizes > BEYOND * edge * np.median(sizes[rank:]) / middle))
+        if rank == before or rank > len(sizes) - FEW:
+            break
+    return rank
+
+
+def _bulk(shape: tuple[int, int]) -> tuple[float, ...]:
+    """Quartiles of the singular values of a matrix of independent entries of variance 1 (Marchenko and Pastur 1967)."""
+    short, long = min(shape), max(shape)
+    low, high = (1 - np.sqrt(short / long)) ** 2, (1 + np.sqrt(short / long)) ** 2
+    x = np.linspace(low, high, 4003)[1:-1]
+    mass = np.cumsum(np.sqrt((high - x) * (x - low)) / x)
+    return tuple(float(np.sqrt(long * value)) for value in np.interp([0.25, 0.5, 0.75], mass / mass[-1], x))

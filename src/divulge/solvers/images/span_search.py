@@ -1,0 +1,188 @@
+"""All pictures that can be found in a span, each with what speaks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from divulge.arrays import Array
+from divulge.solvers.images import clipped_pixels, confidence, ica
+from divulge.solvers.images.ica import Differences
+
+Once = Callable[[str, Callable[[np.random.Generator], Array]], Array]
+
+SAME = 0.95
+"NCC of two pictures that are one."
+TRIED = 0.99
+"NCC from which the saturated pixels of two rows would say the same."
+SETTLED = 0.95
+"Share of pictures that two attempts have in common when no more are needed."
+ROUNDS = 4
+"Attempts made of the best of those before them, at most."
+BETTER = 1e-3
+"By how much sparser an attempt has to be than the ones before it, or it is the last."
+PROVEN = 0.99
+"Confidence in a picture that its saturated pixels prove; measured."
+CLEAN = 3.0
+"Standard deviations of noise within which a pixel is taken to be at an end of the box."
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """Candidates, the surest first."""
+
+    X: Array
+    "(k, d)"
+    confidence: Array
+    proven: Array
+    "Whether saturated pixels leave no other picture of the span."
+    error: Array
+    "Largest error relative to the picture's norm, where proven."
+    raw: Array
+    "X before it was moved into the box."
+
+
+@dataclass(eq=False)
+class Search:
+    """Pictures (height, width) or (height, width, 3) among the combinations of axes (rank, d) of a span."""
+
+    pictures: Array
+    bias: Array | None
+    "(rank,); none where it does not tell the scale of a picture."
+    uncertainty: Array
+    shape: tuple[int, ...]
+    box: tuple[float, float] | None
+    mean: Array | None
+    "What has to be added to pictures whose scale no bias tells."
+    starts: int
+    once: Once
+    step: Callable[[str], None] = lambda done: None
+    provable: bool = True
+    "False where the span itself is an estimate, so that pixels prove nothing."
+    attempts: list[Array] = field(default_factory=list)
+    exact: list[clipped_pixels.Exact] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.tried = np.zeros((0, len(self.pictures)))
+
+    def run(self, rng: np.random.Generator) -> Found:
+        samples = Differences.of(self.pictures, self.shape)
+        for number in range(self.starts):
+            self.attempts.append(self.once(f"start {number}", lambda own: ica.started(samples, own)))
+            self.step(f"attempt {number + 1} from a random start")
+            if number and self._agreed(self.attempts[-2], self.attempts[-1]) >= SETTLED:
+                break
+        independent = len(self.attempts)
+        self._combine(samples)
+        rows = self.attempts[-1]
+        found = confidence.weighed(
+            rows,
+            self.attempts[: min(independent, len(self.attempts) - 1)],
+            samples,
+            self._shown,
+            self.uncertainty,
+            self.box,
+            rng,
+        )
+        self.measures = found.measures
+        return self._together(rows, found.confidence)
+
+    def _combine(self, samples: Differences) -> None:
+        """Attempts made of the best of all before, with what saturated pixels have made exact."""
+        least = min(float(ica.contrast(rows, samples).mean()) for rows in self.attempts)
+        proven = self._prove(np.concatenate(self.attempts[-1:]))
+        settled = len(self.attempts) > 1 and self._agreed(self.attempts[-2], self.attempts[-1]) >= SETTLED
+        for number in range(0 if settled or len(self.attempts) == 1 else ROUNDS):
+            known = [one.row[None] for one in self.exact]
+            pool = np.concatenate([*known, *self.attempts])
+            rows = self.once(
+                f"round {number}",
+                lambda own, pool=pool: ica.combined(pool, samples),  # type: ignore[misc]  # bound for this round
+            )
+            self.attempts.append(rows)
+            more, now = self._prove(rows), float(ica.contrast(rows, samples).mean())
+            self.step(f"the best of {len(self.attempts) - 1} attempts")
+            if now > least - BETTER and more <= proven:
+                break
+            least, proven = min(now, least), max(more, proven)
+        if proven and not settled:
+            for rows in self.attempts[:-1]:
+                self._prove(rows)
+
+    def _prove(self, rows: Array) -> int:
+        """How many pictures are proven now that these rows were looked at."""
+        if self.box is not None and self.bias is not None and self.provable:
+            rows = rows[~self._known(rows, self._proven, SAME)]
+            rows = rows[~self._known(rows, self.tried, TRIED)]
+            self.tried = np.concatenate([self.tried, rows])
+            looked = clipped_pixels.exact(rows, self.pictures, self.bias, self.uncertainty, self.box)
+            self.exact = self._distinct([*self.exact, *(one for one in looked if one.proven)])
+        return len(self.exact)
+
+    @property
+    def _proven(self) -> Array:
+        return np.array([one.row for one in self.exact]).reshape(-1, len(self.pictures))
+
+    def _known(self, rows: Array, others: Array, level: float) -> Array:
+        """Which rows show nearly the picture of another one."""
+        if not len(rows) or not len(others):
+            return np.zeros(len(rows), dtype=bool)
+        return np.asarray(_correlations(self._shown(rows)[0], self._shown(others)[0]).max(axis=1) > level)
+
+    def _distinct(self, some: list[clipped_pixels.Exact]) -> list[clipped_pixels.Exact]:
+        if not some:
+            return some
+        some = sorted(some, key=lambda one: one.error)
+        kept = _distinct(self._shown(np.array([one.row for one in some]))[0])
+        return [some[place] for place in kept]
+
+    def _together(self, rows: Array, confidence: Array) -> Found:
+        proven = self._proven
+        X, _ = self._shown(np.concatenate([proven, rows]))
+        confidence = np.concatenate([np.full(len(proven), PROVEN), confidence])
+        error = np.concatenate([[one.error for one in self.exact], np.full(len(rows), np.inf)])
+        noise = [clipped_pixels.deviation(row, self.uncertainty) for row in proven]
+        order = np.lexsort([error, -confidence, np.isinf(error)])
+        X, confidence, error = X[order], confidence[order], error[order]
+        kept = _distinct(X)
+        clean = self._clean(X, np.concatenate([noise, np.zeros(len(rows))])[order])
+        return Found(clean[kept], confidence[kept], np.isfinite(error[kept]), error[kept], X[kept])
+
+    def _clean(self, X: Array, noise: Array) -> Array:
+        """Inside the box, and without noise where pixels are at its ends."""
+        if self.box is None:
+            return X
+        low, high = self.box
+        near = CLEAN * noise[:, None]
+        X = np.where(np.abs(X - low) < near, low, np.where(np.abs(X - high) < near, high, X))
+        return np.asarray(np.clip(X, low, high))
+
+    def _shown(self, rows: Array) -> tuple[Array, Array]:
+        if self.bias is not None:
+            return confidence.anchored(rows, self.pictures, self.bias)
+        if self.box is not None:
+            return confidence.boxed(rows, self.pictures, self.mean, self.box)
+        return confidence.upright(rows, self.pictures)
+
+    def _agreed(self, one: Array, other: Array) -> float:
+        return float(np.mean(_correlations(self._shown(one)[0], self._shown(other)[0]).max(axis=1) > SAME))
+
+
+def _distinct(X: Array) -> list[int]:
+    """Places of rows unlike all rows kept before them."""
+    alike = np.abs(_correlations(X, X))
+    kept: list[int] = []
+    for place in range(len(X)):
+        if not kept or alike[place, kept].max() <= SAME:
+            kept.append(place)
+    return kept
+
+
+def _correlations(A: Array, B: Array) -> Array:
+    units = []
+    for X in (A, B):
+        centred = X - X.mean(axis=1, keepdims=True)
+        units.append(centred / (np.linalg.norm(centred, axis=1, keepdims=True) + np.finfo(float).tiny))
+    return np.asarray(units[0] @ units[1].T)

@@ -1,0 +1,227 @@
+"""Several different searches for inputs that explain a network's weights, pooled, and a judge of what they find.
+
+Which of them are worth their time, and which of their candidates are points of the training set, is learned where the truth
+is known: on a shadow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from divulge.arrays import Array, Layers
+from divulge.solvers.images.span import Span
+from divulge.solvers.kkt import descent as kkt_descent
+from divulge.solvers.kkt.descent import Setup, State, Stationarity
+from divulge.solvers.margin import kkt_residual
+from divulge.solvers.shadow.shadow import Shadow
+from divulge.solvers.shared import similarity
+from divulge.solvers.shared.calibration import Judge
+
+ALIKE = 0.7
+"NCC with a planted point from which a candidate counts as found, or more where random points of the span reach that."
+PHOTOGRAPH = "photograph"
+"The search in coordinates in which photographs of all kinds are equally likely."
+RARE = 0.999
+"Share of random points of the span that are less like any planted point than a candidate has to be."
+RANDOM = 2000
+SAME = 0.8
+"NCC of two candidates that are one."
+LOWEST = 0.5
+"Of a photograph's spectrum, in periods a picture: everything slower has the same power."
+
+
+def setups(steps: int, margin: float, depth: int, pictured: bool) -> dict[str, Setup]:
+    """The searches that can be made, by name."""
+    counts = (1.0, *(0.0,) * (depth - 2), 0.1)  # layers between the first and the last hardly leave their start
+    wish: dict[str, Any] = {"margin": margin, "pull": 0.1}
+    if not pictured:
+        return {
+            "soft": Setup(steps, softness=(30, 30), layers=counts),
+            "on the margin": Setup(steps, softness=(30, 30), layers=counts, **wish),
+            "hard": Setup(steps, softness=(100, 100), layers=counts),
+            "hardening": Setup(steps, softness=(3, 100), layers=counts),
+        }
+    return {
+        "smooth": Setup(steps, softness=(30, 30), layers=counts, sparse=0.3),
+        "smoother": Setup(steps, softness=(30, 30), layers=counts, sparse=1.0),
+        "smooth and hard": Setup(steps, softness=(100, 100), layers=counts, sparse=1.0),
+        "smooth on the margin": Setup(steps, softness=(30, 30), layers=counts, sparse=1.0, **wish),
+        PHOTOGRAPH: Setup(steps, rate=0.3, softness=(10, 100), layers=counts, sparse=1.0),
+    }
+
+
+def sides(candidates: int, outputs: int) -> Array:
+    """(candidates, outputs): the sign of each multiplier, all classes in turn."""
+    if outputs == 1:
+        return np.where(np.arange(candidates) % 2, 1.0, -1.0)[:, None]
+    return 2.0 * np.eye(outputs)[np.arange(candidates) % outputs] - 1
+
+
+@dataclass(frozen=True, eq=False)
+class Space:
+    """Where a network's inputs are looked for: the directions that stand out of its first layer."""
+
+    layers: Layers
+    plain: kkt_descent.Space
+    photographs: kkt_descent.Space | None
+    edges: Array | None
+    "(k, differences) between neighbouring pixels of the plain axes, in random order."
+
+    @classmethod
+    def of(cls, layers: Layers, seen: Span, shape: tuple[int, ...] | None) -> Space:
+        frame = np.linalg.qr((seen.sizes[: seen.rank, None] * seen.axes)[:, :-1].T)[0].T
+        rotated = np.linalg.svd(layers[0][0] @ frame.T, full_matrices=False)
+        frame, sizes = rotated[2] @ frame, rotated[1]
+        plain = kkt_descent.Space(frame, np.ones(len(frame)), frame)
+        if shape is None:
+            return cls(layers, plain, None, None)
+        values, vectors = np.linalg.eigh(spectrum(frame, shape))
+        root = (vectors * np.sqrt(np.maximum(values, 1e-6 * values[-1]))) @ vectors.T
+        weights = np.sqrt(sizes[0] / np.maximum(sizes, 1e-6 * sizes[0]))
+        return cls(layers, plain, kkt_descent.Space(root @ frame, weights, frame), differences(frame, shape))
+
+    @property
+    def outputs(self) -> int:
+        return len(self.layers[-1][1])
+
+    def axes(self, name: str) -> kkt_descent.Space:
+        return self.photographs if name == PHOTOGRAPH and self.photographs is not None else self.plain
+
+    def objective(self, name: str) -> Stationarity:
+        menu = setups(1, 1.0, len(self.layers), self.edges is not None)
+        return Stationarity(self.layers, self.axes(name), menu[name].layers)
+
+    def begin(self, name: str, setup: Setup, signs: Array, rng: np.random.Generator) -> State:
+        return kkt_descent.begin(setup, signs, len(self.plain.axes), rng) | {"name": name}
+
+    def advance(
+        self, name: str, objective: Stationarity, setup: Setup, state: State, steps: int, check: Callable[[], None]
+    ) -> State:
+        edges = self.edges
+        if edges is not None and name == PHOTOGRAPH:
+            edges = self.axes(name).axes @ self.plain.frame.T @ edges
+        return kkt_descent.advance(objective, setup, state, steps, edges, check) | {"name": name}
+
+    def inputs(self, state: State) -> Array:
+        """(m, k): what a search has come to, in plain coordinates."""
+        found: Array = state["points"] @ (self.axes(state["name"]).axes @ self.plain.frame.T).astype(np.float32)
+        return found
+
+
+def differences(axes: Array, shape: tuple[int, ...]) -> Array:
+    """Of neighbouring pixels of pictures (k, d), across and down, in random order: (k, differences)."""
+    P = axes.reshape(len(axes), *shape)
+    steps = np.concatenate([np.diff(P, axis=axis).reshape(len(P), -1) for axis in (1, 2)], axis=1)
+    return steps[:, np.random.default_rng(0).permutation(steps.shape[1])]
+
+
+def spectrum(frame: Array, shape: tuple[int, ...]) -> Array:
+    """(k, k): covariance of photographs, whose power falls as 1/f², in coordinates of orthonormal rows (k, d)."""
+    waves = np.fft.fft2(frame.reshape(len(frame), *shape), axes=(1, 2))
+    height, width = shape[:2]
+    rate = np.hypot(np.fft.fftfreq(height)[:, None], np.fft.fftfreq(width)[None])
+    power = 1 / np.maximum(rate, LOWEST / max(height, width)) ** 2
+    filtered = (waves * np.sqrt(power).reshape(1, height, width, *(1,) * (len(shape) - 2))).reshape(len(frame), -1)
+    covariance = (filtered @ filtered.conj().T).real
+    return np.asarray(covariance * len(frame) / np.trace(covariance))
+
+
+@dataclass(frozen=True, eq=False)
+class Pool:
+    """Candidates of several searches."""
+
+    X: Array
+    "(m, d)"
+    source: Array
+    "(m,): which search each came from."
+    measures: Array
+    "(m, 4): what may tell the right ones."
+
+    @classmethod
+    def of(cls, space: Space, states: Sequence[State]) -> Pool:
+        found = [space.inputs(state) for state in states]
+        units = [similarity.standard(Z @ space.plain.frame.astype(np.float32)) for Z in found]
+        measures = []
+        for number, (Z, state) in enumerate(zip(found, states, strict=True)):
+            others = [units[number] @ other.T for place, other in enumerate(units) if place != number]
+            agreed = np.mean([alike.max(axis=1) for alike in others], axis=0) if others else np.zeros(len(Z))
+            within = units[number] @ units[number].T
+            np.fill_diagonal(within, -1)
+            size = state["multipliers"].max(axis=1) * np.linalg.norm(Z, axis=1)
+            rough = np.zeros(len(Z))
+            if space.edges is not None:
+                steps = torch.tensor(Z @ space.edges.astype(np.float32))
+                rough = (steps.abs().sum(dim=1) / steps.norm(dim=1).clamp(min=1e-12)).numpy() / steps.shape[1] ** 0.5
+            strength = np.log(np.maximum(size / max(float(size.mean()), 1e-30), 1e-3))
+            measures.append(np.column_stack([agreed, within.max(axis=1), rough, strength]))
+        source = np.repeat(np.arange(len(found)), [len(Z) for Z in found])
+        X = np.concatenate(found) @ space.plain.frame.astype(np.float32)
+        return cls(X, source, np.concatenate(measures))
+
+    def joined(self, X: Array) -> Pool:
+        """With candidates of one more source, which have no measures."""
+        source = np.append(self.source, np.full(len(X), self.source.max(initial=0) + 1))
+        return Pool(np.concatenate([self.X, X.astype(np.float32)]), source, self.measures)
+
+    def distinct(self, order: Array) -> Array:
+        """Places, in this order, of candidates unlike all before them."""
+        units = similarity.standard(self.X[order])
+        kept: list[int] = []
+        for place in range(len(order)):
+            if not kept or (units[kept] @ units[place]).max() <= SAME:
+                kept.append(place)
+        return np.asarray(order[kept])
+
+
+def alike_by_chance(space: Space, X: Array, rng: np.random.Generator) -> float:
+    """NCC with any of the points X (n, d) that one in a thousand random points of the span reaches."""
+    sizes = np.linalg.norm(X @ space.plain.frame.T, axis=0)
+    drawn = (rng.standard_normal((RANDOM, len(sizes))) * sizes) @ space.plain.frame
+    return float(np.quantile(similarity.ncc(drawn, X).max(axis=1), RARE))
+
+
+def chosen(space: Space, states: dict[str, State], planted: Shadow, many: int, margin: float, sure: float) -> dict[str, Any]:
+    """The searches that together find the most planted points, and a judge of their candidates, as numbers and arrays.
+
+    What is claimed is counted at a confidence of `sure`, on the same candidates that the judge was fitted to.
+    """
+    enough = max(ALIKE, alike_by_chance(space, planted.X, np.random.default_rng(0)))
+    alike = {
+        name: similarity.ncc(space.inputs(state) @ space.plain.frame.astype(np.float32), planted.X.astype(np.float32))
+        for name, state in states.items()
+    }
+    names: list[str] = []
+    best = np.full(len(planted.X), -1.0)
+    for _ in range(min(many, len(states))):
+
+        def gain(name: str, best: Array = best) -> tuple[int, float]:
+            together = np.maximum(best, alike[name].max(axis=0))
+            return int(np.sum(together > enough)), float(together.mean())
+
+        names.append(max((name for name in states if name not in names), key=gain))
+        best = np.maximum(best, alike[names[-1]].max(axis=0))
+    pool = Pool.of(space, [states[name] for name in names])
+    right = np.concatenate([alike[name].max(axis=1) for name in names]) > enough
+    judge = Judge.of(pool.measures, right.astype(float))
+    confidence = judge.confidence(pool.measures)
+    order = np.argsort(-confidence, kind="stable")
+    claimed = pool.distinct(order[: int(np.sum(confidence >= sure))])
+    truly = kkt_residual.residual(space.layers, planted.X, planted.y, only=(0, len(space.layers) - 1))
+    return {
+        "names": names,
+        "margin": margin,
+        "planted": len(planted.X),
+        "right": int(np.sum(best > enough)),
+        "claimed": len(claimed),
+        "rightly": int(np.sum(right[claimed])),
+        "enough": enough,
+        "loss": min(states[name]["loss"] for name in names),
+        "true_loss": truly.total**2,
+        "each": ", ".join(f"{name} {int(np.sum(one.max(axis=0) > enough))}" for name, one in alike.items()),
+        "judge": {"weights": judge.weights, "centre": judge.centre, "width": judge.width},
+    }

@@ -1,0 +1,300 @@
+"""A piecewise linear function with one layer of kinks rebuilt line by line: what a copy still lacks is asked for next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from divulge.arrays import Array
+from divulge.solvers.piecewise.breakpoints_by_gradient import Ask, Line, Search, Tolerance
+from divulge.solvers.piecewise.regions import Region, segment
+from divulge.solvers.piecewise.two_layer import PARALLEL, TwoLayer
+
+SUMMED = 10.0  # times the noise of an answer: that of a copy, whose pieces are sums of many
+SLACK = 16.0  # times that again: an error this large is one
+NEARLY = 1e-6  # at a point with no larger error, all units are on the right side of it
+ROUGH = 1e-8  # a copy this good is accepted when nothing makes it better
+TELLING = 100  # numbers in a jump: from here on, which ones are wrong can be read off a few points
+OUTLYING = 5.0  # spreads above the median: a jump this much in line with what is missing is doubted
+FEW, GUIDES = 4, 40  # points are asked first to see whether a copy is right, or where it is wrong
+WORTH = 7.0  # questions that a wrong kink costs on the next line
+MOST = 0.8  # points in the wrong: too much is missing to look for it between two of them
+TIGHT = 1e-8  # of its size: how near a point beside a kink is to it
+CONDITION = 1e-3  # planes more nearly parallel than this are not made to meet
+MANY = 0.7  # of the first line's kinks on each of the next two: they are not where the first said
+SHARP = 1e-10  # noise above which places are measured again where points are small
+GAP = 1e-2  # of a coordinate: how far to either side
+FOUND = 0.1  # relative error of a jump that is still the one expected
+PLACED = 100.0  # times the noise: hyperplanes nearer to each other are one, measured twice
+TINY = float(np.finfo(float).tiny)
+LINES = 200
+STALE = 12  # lines in a row that bring nothing: the rest is out of reach
+
+
+class Peeling:
+    """The copy, growing; `run` may be cut short by an exception of `ask`, and what was found stays."""
+
+    def __init__(
+        self,
+        ask: Ask,
+        region: Region,
+        tolerance: Tolerance,
+        rng: np.random.Generator,
+        *,
+        start: TwoLayer,
+        checks: int,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> None:
+        self.region, self.tolerance, self.rng = region, tolerance, rng
+        self._ask = ask
+        self.checks, self.progress = checks, progress
+        self.base = start
+        "What earlier lines found."
+        self.search: Search | None = None
+        "The line under way."
+        outputs, dimension = start.linear.shape
+        self.X, self.C = np.zeros((0, dimension)), np.zeros((0, outputs, dimension + 1))
+        "Points at which the copy has been checked so far, and the pieces there."
+        self.noise, self.level = tolerance.noise, SLACK * SUMMED * tolerance.noise
+        "Of one answer; and the largest error, relative to slopes, that counts as agreement."
+        self.used = 0
+        "How many points have had a say in what was asked next, and are fresh no longer."
+        self.verified = False
+        self.endless = 0
+        "Lines on which intervals could be divided without end."
+        self.lines = 0
+        self.asked = 0
+        self.found: list[int] = []
+        "Kinks of each line."
+        self.history: list[tuple[int, int]] = []
+        "Questions so far, and the units known then."
+
+    @property
+    def copy(self) -> TwoLayer:
+        """Everything found so far."""
+        if self.search is None:
+            return self.base
+        into, bias, out = units(self.search.jumps, self.search.line.direction)
+        left = self.search.left
+        found = self.base.with_units(into, bias, out, left[:, :-1], left[:, -1])
+        return self._anchored(found.merged(self.tolerance.slope, max(PARALLEL, PLACED * self.noise)))
+
+    def run(self) -> None:
+        """Line after line until fresh points agree with the copy, or nothing new is found."""
+        line, best, most, stale = self.region.line(self.rng), np.inf, 0, 0
+        while self.lines < LINES and stale < STALE:
+            self.lines += 1
+            outputs, dimension = self.base.linear.shape
+            trusting = self.lines == 1 and outputs * dimension >= TELLING and (outputs > 1 or self.noise <= SHARP)
+            self.search = Search(self._missing, line, self.tolerance, trusting=trusting)
+            self.endless += not self.search.settle(self.progress)
+            self.found.append(len(self.search.held))
+            if self.growing or self.endless:
+                return
+            worst = self._doubt()
+            while worst <= self.level and self.noise <= SHARP:
+                if self._agrees():
+                    self.base, self.search = self.copy, None
+                    self.history.append((self.asked, self.base.units))
+                    self.verified = self.worst <= SLACK * self.level
+                    return
+                worst, stale = self._doubt(), 0  # fresh points tell where to look
+            before, self.base, self.search = self.base.units, self.copy, None
+            if self.noise > SHARP:
+                self.base = self._anchored(self._sharpened(self.base, before, drop=self._worst() > self.level))
+            self.history.append((self.asked, self.base.units))
+            self.tolerance.noise = self.noise * SUMMED  # what is missing from now on is a difference of sums
+            worst = self._worst()
+            # A line across all of space meets every unit: what later ones bring is no progress unless the copy is better.
+            progress = worst < best / 2 or (not line.endless and self.base.units > most)
+            best, most, stale = min(best, worst), max(most, self.base.units), 0 if progress else stale + 1
+            if stale >= STALE // 2 and worst < ROUGH:
+                self.level = 2 * worst
+            if worst <= self.level and self._agrees():
+                return
+            line = self._next_line(fresh=self.found[-1] > FEW or stale % 2 == 1 or self.noise > SHARP)
+
+    def off(self, copy: TwoLayer, X: Array, C: Array) -> tuple[Array, Array]:
+        """What a copy lacks at points with pieces C, and how much that is, relative to the largest slope."""
+        lacking = C - copy.pieces(X)
+        unit = self.tolerance.scale * np.linalg.norm(X, axis=1) + self.tolerance.offset
+        value = lacking[:, :, -1] + np.einsum("nod,nd->no", lacking[:, :, :-1], X)
+        # On which side of a unit's kink a point lies is open where the unit's share of the value is negligible.
+        weights = np.linalg.norm(copy.out, axis=0)
+        beside = np.abs(X @ copy.into.T + copy.bias) * weights <= self.level * unit[:, None]
+        slope = np.linalg.norm(lacking[:, :, :-1], axis=(1, 2)) - beside @ (weights * np.linalg.norm(copy.into, axis=1))
+        return lacking, np.maximum(
+            slope / max(self.tolerance.scale, TINY), np.linalg.norm(value, axis=1) / np.maximum(unit, TINY)
+        )
+
+    def _worst(self) -> float:
+        """The largest error at points asked for checking, of which there are some from now on."""
+        self._ask_first()
+        return self.worst
+
+    def _ask_first(self) -> None:
+        if not len(self.X):
+            # The more kinks, the more points it takes to tell which are wrong; jumps of several outputs are hardly ever.
+            scalar = self.base.linear.shape[0] == 1
+            many = min(GUIDES, self.copy.units // 10) if scalar else min(GUIDES, self.checks)
+            self._ask_more(self.region.points(max(FEW, many), self.rng))
+
+    def _ask_more(self, X: Array) -> Array:
+        C = self.ask(X)
+        self.X, self.C = np.concatenate([self.X, X]), np.concatenate([self.C, C])
+        return C
+
+    @property
+    def worst(self) -> float:
+        """The largest error of the copy at any point asked for checking."""
+        return float(self.errors().max(initial=0))
+
+    @property
+    def growing(self) -> bool:
+        """Whether lines bring as many kinks as the first one did: they are not those of one layer."""
+        return len(self.found) > 2 and min(self.found[1:3]) > MANY * self.found[0] + FEW
+
+    def errors(self) -> Array:
+        """Of the copy, at all points asked for checking."""
+        return self.off(self.copy, self.X, self.C)[1]
+
+    def ask(self, X: Array) -> Array:
+        self.asked += len(X)
+        return self.tolerance.see(self._ask(X))
+
+    def _missing(self, X: Array) -> Array:
+        return self.ask(X) - self.base.pieces(X)
+
+    def _agrees(self) -> bool:
+        """Whether fresh points, first a few, agree with the copy as well as the earlier ones do."""
+        unused = len(self.X) - self.used
+        hints = np.concatenate([self.copy.into, self.C[:, :, :-1].reshape(-1, self.X.shape[1])])
+        fresh = self.region.points(max(0, self.checks - unused), self.rng, hints)
+        for X in (fresh[:FEW], fresh[FEW:], self._tight(self.copy)):
+            if len(X) and (self.off(self.copy, X, self._ask_more(X))[1] > self.level).any():
+                return False
+        self.verified = True
+        return True
+
+    def _sharpened(self, copy: TwoLayer, known: int, drop: bool) -> TwoLayer:
+        """Measure new units again on both sides of their hyperplanes, where points are usual; `drop` what is not there."""
+        into, bias, out = copy.into.copy(), copy.bias.copy(), copy.out.copy()
+        new = np.arange(min(known, copy.units), copy.units)
+        if not len(new):
+            return copy
+        X = np.array([self.region.usual(self.rng) for _ in new])
+        normals = into[new] / np.linalg.norm(into[new], axis=1, keepdims=True)
+        X -= (np.einsum("nd,nd->n", X, normals) + bias[new] / np.linalg.norm(into[new], axis=1))[:, None] * normals
+        gap = GAP * np.linalg.norm(X, axis=1, keepdims=True) / np.sqrt(X.shape[1]) * normals
+        inside = np.array([self.region.holds(x) for x in np.concatenate([X + gap, X - gap])]).reshape(2, -1).all(0)
+        new, X, gap = new[inside], X[inside], gap[inside]
+        if not len(new):
+            return copy
+        on, off = np.split(self.ask(np.concatenate([X + gap, X - gap])), 2)
+        jumps = on - off
+        expected = out.T[new][:, :, None] * into[new][:, None, :]
+        error = np.linalg.norm(jumps[:, :, :-1] - expected, axis=(1, 2)) / np.linalg.norm(expected, axis=(1, 2))
+        found, gone = new[error < FOUND], new[error >= FOUND]
+        into[found], bias[found], out[:, found] = units(jumps[error < FOUND], into[found])
+        kept = ~np.isin(np.arange(copy.units), gone if drop else [])
+        return TwoLayer(into[kept], bias[kept], out[:, kept], copy.linear, copy.constant)
+
+    def _anchored(self, copy: TwoLayer) -> TwoLayer:
+        """The copy with its linear part measured where points are usual: at the far end of a line, digits are lost."""
+        if not len(self.X):
+            return copy
+        lacking = self.C - copy.pieces(self.X)
+        off = np.linalg.norm(lacking[:, :, :-1], axis=(1, 2)) / max(self.tolerance.scale, TINY)
+        size = np.linalg.norm(self.X, axis=1)
+        good = np.flatnonzero(off < max(NEARLY, 4 * self.level))  # all units on the right side, beside none
+        if not len(good):
+            return copy
+        shift = lacking[good[np.argmin(size[good])]]
+        return replace(copy, linear=copy.linear + shift[:, :-1], constant=copy.constant + shift[:, -1])
+
+    def _tight(self, copy: TwoLayer) -> Array:
+        """Points beside many kinks at once, on one side and on the other: a kink that is several is wrong on one of them.
+
+        Half as many hyperplanes as there are dimensions meet in points not too far away.
+        """
+        weights, lengths = np.linalg.norm(copy.out, axis=0), np.linalg.norm(copy.into, axis=1)
+        waiting, group = self.rng.permutation(copy.units), max(1, self.base.linear.shape[1] // 2)
+        found: list[Array] = []
+        # In a small region few planes meet; as many points again as are asked anyway have to do.
+        while len(waiting) and not (self.region.bounded and len(found) >= self.checks):
+            chosen, waiting = waiting[:group], waiting[group:]
+            planes, shift = copy.into[chosen], copy.bias[chosen]
+            at = self.region.usual(self.rng)
+            inverse = np.linalg.pinv(planes, rcond=CONDITION)
+            at = at - inverse @ (planes @ at + shift)
+            size = np.linalg.norm(at)
+            negligible = self.level * (self.tolerance.scale * size + self.tolerance.offset) / weights[chosen]
+            gap = np.maximum(TIGHT * size * lengths[chosen], 4 * negligible)
+            step = inverse @ (gap * self.rng.choice([-1.0, 1.0], len(chosen)))
+            met = np.abs(np.abs(planes @ (at + step) + shift) - gap) < gap / 2
+            if met.any() and self.region.holds(at + step) and self.region.holds(at - step):
+                found += [at + step, at - step]
+                waiting = np.concatenate([waiting, chosen[~met]])
+            elif group > 1:  # parallel planes do not meet, and others only outside the region
+                waiting = np.concatenate([waiting, chosen])
+                group //= 2
+        return np.array(found).reshape(-1, self.base.linear.shape[1])
+
+    def _doubt(self) -> float:
+        """Probe again those kinks that look most like what the copy lacks, as long as some are wrong; what it then lacks."""
+        search = self.search
+        while search is not None:
+            self._ask_first()
+            lacking, error = self.off(self.copy, self.X, self.C)
+            worst, bad = float(error.max()), error > self.level
+            if self.progress:
+                self.progress(len(search.held), len(search.held) + int(bad.sum()))
+            doubtful = np.flatnonzero(~search.tested.all(1))
+            if not bad.any() or not len(doubtful):
+                break
+            self.used = len(self.X)
+            jumps = search.jumps[doubtful][:, :, :-1].reshape(len(doubtful), -1)
+            rest = lacking[bad][:, :, :-1].reshape(int(bad.sum()), -1)
+            likeness = ((_unit(rest) @ _unit(jumps).T) ** 2).sum(0)
+            middle = np.median(likeness)
+            spread = 1.5 * np.median(np.abs(likeness - middle))
+            suspects = np.flatnonzero(likeness > middle + OUTLYING * spread)
+            if not len(suspects):
+                # Each wrong kink is missed at about half of the points.
+                wrong = 2 * (rest**2).sum() / len(bad) / np.mean((jumps**2).sum(1))
+                suspects = np.flatnonzero(~search.tested[doubtful].any(1))
+                suspects = suspects if len(suspects) else np.arange(len(doubtful))
+                if WORTH * wrong < len(suspects):
+                    break
+            if not search.doubt(doubtful[suspects]):
+                break
+        return worst
+
+    def _next_line(self, fresh: bool) -> Line:
+        """A fresh line; or, where only some points lack anything, from one of those to one of the others."""
+        bad = self.off(self.base, self.X, self.C)[1] > self.level
+        self.used = len(self.X)
+        if fresh or not bad.any() or bad.mean() > MOST:
+            return self.region.line(self.rng)
+        one = int(self.rng.choice(np.flatnonzero(bad)))
+        other = int(self.rng.choice(np.flatnonzero(~bad)))
+        return segment(self.X[one], self.X[other])
+
+
+def units(jumps: Array, towards: Array) -> tuple[Array, Array, Array]:
+    """Units (into, bias, out) with these jumps (n, o, d + 1) that switch on in a direction (d,), or one each (n, d)."""
+    if jumps.shape[1] == 1:
+        sign = np.where((jumps[:, 0, :-1] * towards).sum(1) < 0, -1.0, 1.0)
+        return jumps[:, 0, :-1] * sign[:, None], jumps[:, 0, -1] * sign, sign[None]
+    left, size, right = np.linalg.svd(jumps[:, :, :-1], full_matrices=False)
+    sign = np.where((right[:, 0] * towards).sum(1) < 0, -1.0, 1.0)
+    out = left[:, :, 0] * (size[:, 0] * sign)[:, None]
+    square = (out**2).sum(1)
+    bias = (out * jumps[:, :, -1]).sum(1) / np.where(square > 0, square, 1)
+    return right[:, 0] * sign[:, None], bias, out.T
+
+
+def _unit(rows: Array) -> Array:
+    return np.asarray(rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), np.finfo(float).tiny))

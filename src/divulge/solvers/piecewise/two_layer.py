@@ -1,0 +1,173 @@
+"""Functions of one layer of kinks, x -> linear·x + constant + out·relu(into·x + bias), and the network that computes one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import linprog, lsq_linear
+from scipy.spatial import cKDTree
+
+from divulge.arrays import Array, TwoLayers
+
+BATCH = 2**24  # numbers of one intermediate array: 128 MiB
+PARALLEL = 1e-7  # two hyperplanes whose normalised coefficients differ by less are one
+WHOLE = 0.1  # how far from 0 and 1 the share of a unit may come out before it counts as unknown
+SEARCHABLE = 2500  # units for which a linear programme is solved
+
+
+@dataclass(frozen=True, eq=False)
+class TwoLayer:
+    """Units as rows of `into` (h, d) with `bias` (h,), their weights `out` (o, h), and what is linear: (o, d) and (o,)."""
+
+    into: Array
+    bias: Array
+    out: Array
+    linear: Array
+    constant: Array
+
+    @classmethod
+    def affine(cls, linear: Array, constant: Array) -> TwoLayer:
+        """No units yet."""
+        outputs, dimension = linear.shape
+        return cls(np.zeros((0, dimension)), np.zeros(0), np.zeros((outputs, 0)), linear, constant)
+
+    @property
+    def units(self) -> int:
+        return len(self.bias)
+
+    def values(self, X: Array) -> Array:
+        """(n, o) at points (n, d)."""
+        return np.asarray(X @ self.linear.T + self.constant + np.maximum(X @ self.into.T + self.bias, 0) @ self.out.T)
+
+    def pieces(self, X: Array) -> Array:
+        """The affine map (n, o, d + 1) that holds around each point: its slope, then its intercept."""
+        flat = np.concatenate([self.linear, self.constant[:, None]], axis=1)
+        if not self.units:
+            return np.repeat(flat[None], len(X), axis=0)
+        unit = np.concatenate([self.into, self.bias[:, None]], axis=1)
+        outputs, rows = len(self.out), max(1, BATCH // (len(self.out) * self.units))
+        found = np.empty((len(X), outputs, flat.shape[1]))
+        for start in range(0, len(X), rows):
+            active = (X[start : start + rows] @ self.into.T + self.bias > 0)[:, None, :] * self.out
+            found[start : start + rows] = (active.reshape(-1, self.units) @ unit).reshape(-1, *flat.shape)
+        found += flat
+        return found
+
+    def with_units(self, into: Array, bias: Array, out: Array, linear: Array, constant: Array) -> TwoLayer:
+        """The sum of this function and another one."""
+        return TwoLayer(
+            np.concatenate([self.into, into]),
+            np.concatenate([self.bias, bias]),
+            np.concatenate([self.out, out], axis=1),
+            self.linear + linear,
+            self.constant + constant,
+        )
+
+    def merged(self, negligible: float, parallel: float = PARALLEL) -> TwoLayer:
+        """The same function with one unit a hyperplane, and none whose kink is no larger than `negligible`."""
+        lengths = np.linalg.norm(self.into, axis=1)
+        lengths = np.where(lengths > 0, lengths, 1)
+        into, bias, out = self.into / lengths[:, None], self.bias / lengths, self.out * lengths
+        linear, constant = self.linear.copy(), self.constant.copy()
+        for first, second in _coincident(into, bias, parallel):
+            out[:, first] += out[:, second]
+            if into[first] @ into[second] < 0:  # relu(-z) = relu(z) - z
+                linear -= np.outer(out[:, second], into[first])
+                constant -= out[:, second] * bias[first]
+            out[:, second] = 0
+        kept = np.linalg.norm(out, axis=0) > negligible
+        return TwoLayer(into[kept], bias[kept], out[:, kept], linear, constant)
+
+    def layers(self, tolerance: float = 1e-6) -> tuple[TwoLayers, bool]:
+        """A ReLU network that computes this, balanced, and whether its units alone do, as in one that was trained.
+
+        Units are turned round until nothing linear is left; where that cannot be done, pairs of units add what is.
+        `tolerance` is the largest share of the slopes that may be dropped as rounding.
+        """
+        into, bias, out, linear, constant = self.into, self.bias.copy(), self.out, self.linear, self.constant.copy()
+        turned = self._turned(tolerance)
+        if turned is not None:
+            linear = np.zeros_like(linear)
+            constant += out[:, turned] @ bias[turned]
+            sign = np.where(turned, -1.0, 1.0)
+            into, bias = into * sign[:, None], bias * sign
+        left, size, right = np.linalg.svd(linear, full_matrices=False)
+        rank = int((size > 0).sum())
+        left, right = left[:, :rank] * size[:rank], right[:rank]
+        into, bias = np.concatenate([into, right, -right]), np.concatenate([bias, np.zeros(2 * rank)])
+        out = np.concatenate([out, left, -left], axis=1)
+        return balanced(((into, bias), (out, constant))), not rank
+
+    def _turned(self, tolerance: float) -> Array | None:
+        """Which units to turn round so that no linear part remains: linear + Σ out·into over those is 0."""
+        outputs, dimension = self.linear.shape
+        scale = np.linalg.norm(self.out, axis=0) * np.linalg.norm(self.into, axis=1)
+        if not np.abs(self.linear).max(initial=0) > tolerance * scale.max(initial=0):
+            return np.zeros(self.units, dtype=bool)
+        if not self.units or self.units >= 2 * outputs * dimension:
+            return None
+        slopes = np.einsum("oh,hd->odh", self.out, self.into).reshape(-1, self.units) / scale
+        target = -self.linear.ravel()
+        if self.units <= len(slopes):
+            share = np.linalg.lstsq(slopes, target, rcond=None)[0] / scale
+        elif self.units <= SEARCHABLE:
+            found = linprog(np.zeros(self.units), A_eq=slopes, b_eq=target, bounds=[(0.0, float(one)) for one in scale])
+            # Rounding may leave no exact solution.
+            share = (lsq_linear(slopes, target, (np.zeros(self.units), scale)).x if found.x is None else found.x) / scale
+        else:
+            return None
+        whole = np.round(share)
+        left_over = slopes @ (whole * scale) - target
+        sure = np.isin(whole, (0, 1)).all() and np.abs(share - whole).max() < WHOLE
+        return whole == 1 if sure and np.abs(left_over).max() <= tolerance * scale.max() else None
+
+
+def balanced(layers: TwoLayers) -> TwoLayers:
+    """The same network with every unit's weights, in and out, of one norm: as training from a small start leaves them."""
+    (into, bias), (out, constant) = layers
+    inside, outside = np.sqrt((into**2).sum(1) + bias**2), np.linalg.norm(out, axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        scale = np.sqrt(outside / inside)
+    scale = np.where((inside > 0) & (outside > 0), scale, 1.0)
+    return (into * scale[:, None], bias * scale), (out / scale, constant)
+
+
+def weight_error(copy: TwoLayers, true: TwoLayers) -> float:
+    """The largest error of any weight or bias, relative to the largest weight, units matched and both networks balanced.
+
+    A unit of the true network that never passes anything on is no unit; one that has no counterpart is all error.
+    """
+    (W, b), (V, c) = balanced(copy)
+    (W0, b0), (V0, c0) = balanced(true)
+    units, copies = np.column_stack([W0, b0, V0.T]), np.column_stack([W, b, V.T])
+    units = units[(np.linalg.norm(W0, axis=1) > 0) & (np.linalg.norm(V0, axis=0) > 0)]
+    largest = float(np.abs(units).max(initial=0)) or 1.0
+    error = float(np.abs(c - c0).max())
+    if len(units):
+        nearest = np.asarray(cKDTree(copies).query(units)[1]) if len(copies) else np.zeros(0, dtype=int)
+        one_each = len(nearest) and len(np.unique(nearest)) == len(nearest)
+        error = max(error, float(np.abs(units - (copies[nearest] if one_each else 0)).max()))
+    return error / largest
+
+
+def _coincident(into: Array, bias: Array, parallel: float) -> Iterator[tuple[int, int]]:
+    """Pairs of units (first, second) with one hyperplane, every second once; rows of `into` have norm 1."""
+    planes = np.column_stack([into, bias])
+    planes /= np.linalg.norm(planes, axis=1, keepdims=True)
+    seen: set[int] = set()
+    both = np.concatenate([planes, -planes])
+    count = len(planes)
+    # Sorting along one random direction leaves few neighbours to compare.
+    key = both @ np.random.default_rng(0).standard_normal(planes.shape[1])
+    order = np.argsort(key, kind="stable")
+    for place, one in enumerate(order):
+        for other in order[place + 1 :]:
+            if key[other] - key[one] > parallel * 64:
+                break
+            first, second = sorted((one % count, other % count))
+            near = first != second and second not in seen and first not in seen
+            if near and np.linalg.norm(both[one] - both[other]) <= parallel:
+                seen.add(second)
+                yield int(first), int(second)

@@ -1,0 +1,1 @@
+"""Networks trained like the victim, on known points, and what they tell of membership."""

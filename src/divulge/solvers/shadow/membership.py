@@ -1,0 +1,186 @@
+"""Which points a network was trained on, by what tells training points apart on shadows that are trained like it.
+
+Shadows are trained on some of the points in question, under the network's own labels. They say three things: how measures
+are best combined, what a point leaves outside networks that never saw it, and from where on a score is rare.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from divulge.arrays import Array, Layers
+from divulge.solvers.images.span import Span
+from divulge.solvers.margin.max_margin import forward
+from divulge.solvers.shadow import shadow, span_scores
+from divulge.solvers.shared.calibration import Judge
+
+By = Literal["both", "span", "kinks"]
+
+FEW = 1000
+"With fewer points others are made up beside them, for the shadow's sake."
+MOST = 3
+"One in so many points, at most, is a shadow trained on."
+PASSES = 2000
+"Of a shadow's training over its points, at most."
+SINGLE = 1e-7
+"The level of noise at which the plain span score is taken."
+LOWER, MIDDLE = 0.25, 0.5
+"Share of the shadows' members below the one that the threshold has to be half-way to; the second where points were made up."
+
+
+@dataclass(frozen=True, eq=False)
+class Told:
+    """Scores of the points, and what the shadows say of them."""
+
+    scores: Array
+    threshold: float
+    "Above which a point is called a member."
+    members: Array
+    "Scores of the shadows' members, where the judge learned."
+    strangers: Array
+    planted: int
+    "On how many points each shadow was trained."
+    made: int
+    "How many points were made up."
+
+    @property
+    def found(self) -> float:
+        return float(np.mean(self.members > self.threshold))
+
+
+def told(
+    layers: Layers,
+    X: Array,
+    mean: Array | None,
+    seen: Span,
+    shape: tuple[int, ...] | None,
+    rng: np.random.Generator,
+    *,
+    by: By = "both",
+    count: int | None = None,
+    shadows: int = 3,
+    false_positives: float = 0.001,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Told:
+    """Of points X (n, d) to the network x -> layers(x − mean); `count` is on how many it was trained, if that is known."""
+    asked, origin = len(X), np.arange(len(X))
+    if asked < FEW:
+        made, source = _made_up(X, FEW - asked, shape, rng)
+        X, origin, shadows = np.concatenate([X, made]), np.append(origin, source), 1
+    labels = _labels(layers, X, mean)
+    planted: list[_Planted] = []
+    while len(planted) < shadows:
+        progress(len(planted), shadows)
+        first = planted[0].network if planted else None
+        planted.append(_planted(layers, seen, shape, X, labels, origin, count, first, rng))
+    progress(shadows, shadows)
+    mine = _measures(by, layers, X, mean)
+    theirs = np.array([_measures(by, one.network.layers, X, None if mean is None else one.network.mean) for one in planted])
+    inside, outside = np.array([one.inside for one in planted]), np.array([one.outside for one in planted])
+    alike = span_scores.detail(X) if by == "both" else None
+
+    def apart(measures: Array, others: list[int]) -> Array:
+        """(n, measures)"""
+        if alike is None:
+            return np.array([span_scores.standard(one) for one in measures]).T
+        return span_scores.compared(measures, alike, theirs[others], inside[others]).T
+
+    everyone = list(range(len(planted)))
+    learned = np.array([apart(theirs[one], [other for other in everyone if other != one]) for one in everyone])
+    known = inside | outside
+    judge = Judge.of(learned[known], inside[known].astype(float))
+    members, strangers = judge.log_odds(learned[inside]), judge.log_odds(learned[outside])
+    threshold = float(np.quantile(strangers, 1 - false_positives, method="higher"))
+    # Strangers of the network may be a little further out than those of a shadow: where there is room, keep clear of them.
+    clear = float(np.quantile(members, LOWER if len(X) == asked else MIDDLE))
+    threshold = max(threshold, (threshold + clear) / 2)
+    scores = judge.log_odds(apart(mine, everyone)[:asked])
+    return Told(scores, threshold, members, strangers, len(planted[0].network.X), len(X) - asked)
+
+
+@dataclass(frozen=True, eq=False)
+class _Planted:
+    network: shadow.Shadow
+    inside: Array
+    "(n,): points it was trained on."
+    outside: Array
+    "(n,): points that have nothing to do with those."
+
+
+def _planted(
+    layers: Layers,
+    seen: Span,
+    shape: tuple[int, ...] | None,
+    X: Array,
+    labels: Array,
+    origin: Array,
+    count: int | None,
+    first: shadow.Shadow | None,
+    rng: np.random.Generator,
+) -> _Planted:
+    """A shadow trained on some of the points, as many as the first one and in the same way, if there is one.
+
+    Where points were made of others, it learns those made of one half of them.
+    """
+    sources = np.unique(origin)
+    whole = len(sources) == len(X)
+    kept = sources if whole else rng.permutation(sources)[: -(-len(sources) // 2)]
+    order = rng.permutation(np.flatnonzero(np.isin(origin, kept)))
+    outputs, most = len(layers[-1][1]), max(len(order) // MOST, 2)
+
+    def draw(many: int) -> tuple[Array, Array]:
+        return X[order[:many]], _several(labels[order[:many]], outputs)
+
+    if count is None and first is None:
+        network = shadow.grown(layers, seen, shape, rng, most, draw=draw, passes=PASSES)
+    else:
+        many = len(first.X) if first is not None else min(max(count or 2, 2), most)
+        decay = None if first is None else first.decay
+        network = shadow.plant(layers, seen, many, shape, rng, points=draw(many), passes=PASSES, decay=decay)
+    inside = np.isin(np.arange(len(X)), order[: len(network.X)])
+    return _Planted(network, inside, ~inside if whole else ~np.isin(origin, kept))
+
+
+def _measures(by: By, layers: Layers, X: Array, mean: Array | None) -> Array:
+    """(measures, n). Where a mean is not known, nobody knows where kinks are."""
+    if by == "span":
+        return span_scores.left(layers, X, mean, (SINGLE,))
+    if by == "kinks":
+        return span_scores.kinks(layers, X, X.mean(axis=0) if mean is None else mean)[:1]
+    found = [span_scores.left(layers, X, mean), span_scores.strengths(layers, X, mean)]
+    return np.vstack(found if mean is None else [*found, span_scores.kinks(layers, X, mean)])
+
+
+def _labels(layers: Layers, X: Array, mean: Array | None) -> Array:
+    """What the network says of the points: −1 and 1, as many of each, or the number of an output."""
+    outputs = forward(list(layers), X - (X.mean(axis=0) if mean is None else mean))[-1]
+    return np.where(outputs[:, 0] > np.median(outputs[:, 0]), 1, -1) if outputs.shape[1] == 1 else outputs.argmax(axis=1)
+
+
+def _several(labels: Array, outputs: int) -> Array:
+    """The labels, or others in turn where all are the same."""
+    if len(np.unique(labels)) > 1:
+        return labels
+    turns = np.arange(len(labels))
+    return np.where(turns % 2, 1, -1) if outputs == 1 else turns % outputs
+
+
+def _made_up(X: Array, count: int, shape: tuple[int, ...] | None, rng: np.random.Generator) -> tuple[Array, Array]:
+    """Points like those given that are none of them, and of which each was made.
+
+    Pictures are moved by a pixel or two; of what is no picture, one is drawn a little towards another.
+    """
+    first, second = (rng.integers(len(X), size=count) for _ in range(2))
+    if shape is not None and len(shape) > 1 and min(shape[:2]) > 4:
+        far = rng.choice([place for place in np.ndindex(5, 5) if place != (2, 2)], count)
+        moved = [np.roll(X[row].reshape(shape), by - 2, axis=(0, 1)) for row, by in zip(first, far, strict=True)]
+        return np.array(moved).reshape(count, -1), first
+    share = rng.uniform(0.1, 0.5, (count, 1))
+    mean = X.mean(axis=0)
+    between = (1 - share) * (X[first] - mean) + share * (X[second] - mean)
+    size = np.linalg.norm(X[first] - mean, axis=1) / np.maximum(np.linalg.norm(between, axis=1), 1e-300)
+    return np.asarray(mean + between * size[:, None]), first

@@ -1,0 +1,1 @@
+"""What several problems need: fits of affine functions, rounding, similarity of images, calibration, architectures."""

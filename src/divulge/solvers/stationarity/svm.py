@@ -1,0 +1,239 @@
+"""Support vector machines: what the points on the margin hide, and what those at the bound of their weight show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import null_space
+from scipy.optimize import linprog, lsq_linear
+
+from divulge.arrays import Array
+from divulge.solvers.stationarity.system import System
+
+NEAR = 0.05  # a point farther than this from the margin is not on it, however early the solver stopped
+TOUCHING = 1e-7  # nearer than this no point comes by chance
+GAP = 3.0  # the distances of points on the margin end where the next is so many times as large
+TRIED = 12  # numbers of points that may be on the margin, tried between none and all
+TIE = 1e-9  # weights that differ by less are one bound
+
+
+@dataclass(frozen=True)
+class Hinge:
+    """The stationarity equations of a hinge loss, λw = Σ y x over points inside the margin + what those on it add."""
+
+    w: Array
+    "(D,) coefficients with the intercept, 0 where it is not penalised"
+    inside: Array
+    "(D,) sum of y x over the points inside the margin"
+    inside_size: Array
+    "(D,) the same with absolute values"
+    edge: Array
+    "(r, D) y x of the points on the margin, whose weights from 0 to 1 are not known"
+    blur: float
+    "how far from the margin those points are"
+    everyone: Array
+    "(D,) sum of y x over all points short of the margin, those on it included"
+    nearest: Array
+    "(D, D) y x of the points nearest to the margin, in that order"
+    nearest_inside: Array
+    "(D,) which of them are short of it"
+
+
+def hinge(
+    X: Array,
+    y: Array,
+    w: Array,
+    c: float,
+    weight: Array,
+    scaling: float | None,
+    penalised: bool,
+    touching: float = TOUCHING,
+) -> Hinge:
+    """Sort the points: targets y in {-1, 1}, X (n, d); `scaling` is None where there is no intercept.
+
+    Points nearer to the margin than `touching` are on it.
+    """
+    distance = 1 - y * (X @ w + c)
+    signed = (weight * y)[:, None] * X
+    if scaling is not None:
+        signed = np.column_stack([signed, weight * y * scaling])
+        w = np.append(w, c / scaling if penalised else 0.0)
+    on = _on_margin(np.abs(distance), len(w), touching)
+    inside = signed[(distance > 0) & ~on]
+    blur = float(np.abs(distance[on]).max(initial=0))
+    order = np.argsort(np.abs(distance))[: len(w)]
+    everyone = signed[distance > 0].sum(axis=0)
+    size = np.abs(inside).sum(axis=0)
+    return Hinge(w, inside.sum(axis=0), size, signed[on], blur, everyone, signed[order], distance[order] > 0)
+
+
+def _on_margin(distance: Array, dimension: int, touching: float) -> Array:
+    """The nearest points, up to the widest gap: in general position no more of them than dimensions lie on it."""
+    order = np.argsort(distance)
+    near = np.maximum(distance[order][: dimension + 1], 1e-16)
+    if len(near) < 2 or near[0] > NEAR:
+        return distance <= touching
+    ratios = near[1:] / near[:-1]
+    ratios[near[:-1] > NEAR] = 0
+    last = int(np.argmax(ratios))
+    on = distance <= touching
+    if ratios[last] >= GAP:
+        on[order[: last + 1]] = True
+    return on
+
+
+def projected(found: Hinge) -> System | None:
+    """The equations with the directions of the points on the margin taken out; None where nothing is left."""
+    axes = null_space(found.edge) if len(found.edge) else np.eye(len(found.w))
+    if not axes.shape[1]:
+        return None
+    magnitude = np.abs(axes).T @ found.inside_size
+    return System((axes.T @ found.w)[:, None], -(axes.T @ found.inside), magnitude, np.zeros(0))
+
+
+def leftover(found: Hinge) -> float:
+    """The least that some λ and some weights from 0 to 1 on the margin leave of the equations, beside what luck leaves.
+
+    Which points are on the margin is not known of a solver that stopped early: as many of the nearest as serve best, each
+    of which leaves luck one equation less.
+    """
+    D, best = len(found.w), np.inf
+    if not np.any(found.w):
+        return 1.0
+    for count in np.unique(np.linspace(0, max(0, min(len(found.nearest), D - 2)), TRIED).astype(int)):
+        edge = found.nearest[:count]
+        inside = found.everyone - edge[found.nearest_inside[:count]].sum(axis=0)
+        columns = np.column_stack([found.w, -edge.T])
+        scale = np.linalg.norm(columns, axis=0)
+        scale[scale == 0] = 1.0
+        ends = np.append(np.inf, np.ones(count)) * scale
+        solved = lsq_linear(columns / scale, inside, (np.zeros(count + 1), ends))
+        size = float(np.linalg.norm(inside)) or 1.0
+        best = min(best, float(np.sqrt(2 * solved.cost)) / size / np.sqrt((D - 1 - count) / D))
+    return float(best)
+
+
+def range_of_penalty(found: Hinge, slack: float = 1e-9) -> tuple[float, float] | None:
+    """The smallest and largest λ for which some weights from 0 to 1 on the margin balance the equations."""
+    r = len(found.edge)
+    scale = float(np.abs(found.inside).max(initial=0)) or 1.0
+    # Variables: λ, the r weights.
+    left = np.column_stack([found.w, -found.edge.T])
+    ends = []
+    for sign in (1, -1):
+        cost = np.zeros(r + 1)
+        cost[0] = sign
+        solved = linprog(
+            cost,
+            A_ub=np.vstack([left, -left]) / scale,
+            b_ub=np.concatenate([found.inside, -found.inside]) / scale + slack,
+            bounds=[(0, None)] + [(-slack, 1 + slack)] * r,
+        )
+        if solved.status == 3:
+            ends.append(np.inf)
+        elif solved.status != 0 or solved.x is None:
+            return None
+        else:
+            ends.append(float(solved.x[0]))
+    return ends[0], ends[1]
+
+
+@dataclass(frozen=True)
+class Machine:
+    """One two-class problem of a support vector machine."""
+
+    members: Array
+    "(s,) positions among the support vectors"
+    weights: Array
+    "(s,) signed dual coefficients; the sign is the class"
+    intercept: float
+
+
+def machines(dual: Array, labels: Array, intercept: Array) -> Iterator[Machine]:
+    """The one-against-one problems; dual (classes - 1, s), labels (s,) are class numbers of the support vectors."""
+    classes = len(dual) + 1
+    number = 0
+    for first in range(classes):
+        for second in range(first + 1, classes):
+            members = np.flatnonzero((labels == first) | (labels == second))
+            rows = np.where(labels[members] == first, second - 1, first)
+            yield Machine(members, dual[rows, members], float(intercept[number]))
+            number += 1
+
+
+@dataclass(frozen=True)
+class Bound:
+    """The common bound of dual weights."""
+
+    value: float
+    reached: bool
+    "whether some support vector is at it; else it may be anything from `value` on"
+    violation: float
+    "how far the margins are from what the weights demand"
+
+
+def bound(K: Array, dual: Array, support: Array, labels: Array, intercept: Array, factor: Array, tol: float) -> Bound:
+    """C of a classifier: K (n, s) of all points with the support vectors, labels (n,) class numbers of all points;
+    `factor` (n,) multiplies C point by point."""
+    violation, reached = 0.0, False
+    parts = list(machines(dual, labels[support], intercept))
+    shares = [np.abs(part.weights) / factor[support[part.members]] for part in parts]
+    top = max(float(share.max(initial=0)) for share in shares)
+    pairs = [(first, second) for first in range(len(dual) + 1) for second in range(first + 1, len(dual) + 1)]
+    for part, share, (first, second) in zip(parts, shares, pairs, strict=True):
+        # scikit-learn turns the sign of a lone pair round.
+        positive = second if len(dual) == 1 else first
+        rows = np.flatnonzero((labels == first) | (labels == second))
+        sign = np.where(labels[rows] == positive, 1.0, -1.0)
+        weights = np.zeros(len(labels))
+        weights[support[part.members]] = part.weights
+        if (weights[rows] * sign < 0).any():
+            return Bound(top, False, np.inf)
+        margin = sign * (K[np.ix_(rows, part.members)] @ part.weights + part.intercept)
+        share = np.abs(weights[rows]) / factor[rows]
+        full = share >= top * (1 - TIE)
+        free = (share > 0) & ~full
+        reached |= bool((margin[full] < 1 - 2 * tol).any())
+        violation = max(
+            violation,
+            float(np.abs(margin[free] - 1).max(initial=0)),
+            float(np.maximum(margin[full] - 1, 0).max(initial=0)),
+            float(np.maximum(1 - margin[share == 0], 0).max(initial=0)),
+        )
+    return Bound(top, reached, violation)
+
+
+@dataclass(frozen=True)
+class Tube:
+    """C and ε of a support vector regression."""
+
+    bound: Bound
+    epsilon: float | None
+    "None where no support vector is between the bounds"
+    spread: float
+    "how far the residuals that should be ε are from it"
+
+
+def tube(K: Array, y: Array, dual: Array, support: Array, intercept: float, factor: Array, tol: float) -> Tube:
+    """K (n, s) of all points with the support vectors, y (n,) targets of all points, dual (s,)."""
+    residual = y - (K @ dual + intercept)
+    share = np.abs(dual) / factor[support]
+    top = float(share.max(initial=0))
+    full = share >= top * (1 - TIE)
+    outward = np.sign(dual) * residual[support]
+    free = outward[~full]
+    epsilon = float(np.median(free)) if len(free) else None
+    spread = float(np.abs(free - epsilon).max()) if epsilon is not None else 0.0
+    beyond = epsilon is not None and bool((outward[full] > epsilon + 2 * tol).any())
+    violation = spread
+    if epsilon is not None:
+        others = np.delete(np.abs(residual), support)
+        violation = max(
+            violation,
+            float(np.maximum(epsilon - outward[full], 0).max(initial=0)),
+            float(np.maximum(others - epsilon, 0).max(initial=0)),
+        )
+    # Weights may be equal by symmetry alone; without any other weight there is nothing to compare with.
+    return Tube(Bound(top, beyond or (epsilon is None and int(full.sum()) > 1), violation), epsilon, spread)

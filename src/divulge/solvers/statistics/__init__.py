@@ -1,0 +1,1 @@
+"""Rates of a membership test with their intervals, and equal logit margins."""

@@ -1,0 +1,1 @@
+"""Defences against contributed points, each met by an attack that knows it."""

@@ -1,0 +1,152 @@
+"""Copies of classifiers: one gradient gives a linear one away, and a copy that is none is not called a leak."""
+
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from divulge import Candidates, Context, Copy, Gradients, Predictions, Weights
+from divulge.attacks import Surrogate
+from divulge.baselines import BlindSurrogate
+from divulge.contract import Budget
+from divulge.errors import BadInput
+from divulge.storage import load, save
+
+
+def network(*sizes, seed=0):
+    """Random layers; the last bias makes no class more common than others."""
+    rng = np.random.default_rng(seed)
+    layers = [(2 * rng.normal(size=(units, inputs)) / np.sqrt(inputs), np.zeros(units)) for inputs, units in pairwise(sizes)]
+    middle = np.median(Weights(tuple(layers)).predict(cloud(sizes[0])), axis=0)
+    return Weights((*layers[:-1], (layers[-1][0], -middle)))
+
+
+def cloud(dimension, n=300, seed=1):
+    return np.random.default_rng(seed).normal(size=(n, dimension))
+
+
+def labelled(model, dimension):
+    X = cloud(dimension, seed=2)
+    return {"candidates": Candidates(X, model.predict(X).argmax(1))}
+
+
+@pytest.fixture(scope="module")
+def two_layer():
+    model = network(6, 12, 3)
+    return model, Candidates(cloud(6)), labelled(model, 6)
+
+
+def test_one_gradient_query_copies_a_linear_classifier_exactly():
+    model = network(20, 5)
+    attack = Surrogate(queries=1, architecture="one-layer")
+    finding = attack(Gradients.of(model), Candidates(cloud(20)), truth=labelled(model, 20))
+    assert finding.verdict.value == "leak"
+    assert finding.loot.agreement == 1
+    assert finding.scores["accuracy of the copy"].value == 1
+    assert finding.cost.queries == 1 + 150
+
+
+def test_gradients_teach_more_than_values_from_the_same_queries(two_layer):
+    model, candidates, truth = two_layer
+    share = {}
+    for use in ("gradients", "values"):
+        attack = Surrogate(queries=8, use=use, steps=500)
+        share[use] = attack(Gradients.of(model), candidates, truth=truth).scores["accuracy of the copy"].value
+    assert share["gradients"] > share["values"] + 0.05
+
+
+def test_only_labels_are_enough_for_a_copy_that_is_better_than_guessing(two_layer):
+    model, candidates, _ = two_layer
+    target = Predictions(lambda X: model.predict(X).argmax(1), 6, "labels")
+    finding = Surrogate(queries=150, holdout=150, steps=300)(target, candidates)
+    assert finding.verdict.value == "leak"
+
+
+def test_a_score_of_two_classes_is_copied_by_its_sign():
+    model = network(4, 8, 1)
+    finding = Surrogate(queries=50, steps=300)(Gradients.of(model), Candidates(cloud(4)))
+    assert finding.verdict.value == "leak"
+    assert finding.loot.classes == 1
+
+
+def test_a_coin_that_is_tossed_at_every_point_is_not_copied():
+    def tossed(X):
+        return (np.abs(np.sin(1e6 * X.sum(1))) > 0.5).astype(float)
+
+    finding = Surrogate(queries=100, steps=200)(Predictions(tossed, 3, "coin"), Candidates(cloud(3)))
+    assert finding.verdict.value == "none found"
+    assert finding.loot is None
+    assert "fresh queries" in finding.power
+
+
+def test_a_regression_is_not_applicable():
+    target = Predictions(lambda X: 5 + np.abs(X).sum(1), 3, "positive")
+    finding = Surrogate()(target, Candidates(cloud(3)))
+    assert finding.verdict.value == "not applicable"
+    assert "one number that never changes sides" in finding.summary
+
+
+@pytest.mark.parametrize(
+    ("options", "points", "reason"),
+    [
+        ({"architecture": "convolutional"}, cloud(6), "needs pictures"),
+        ({}, cloud(5), "5 features and the target takes 6"),
+        ({}, cloud(6, n=12), "too few"),
+    ],
+)
+def test_what_cannot_be_copied_is_not_applicable(two_layer, options, points, reason):
+    finding = Surrogate(**options)(Gradients.of(two_layer[0]), Candidates(points))
+    assert finding.verdict.value == "not applicable"
+    assert reason in finding.summary
+
+
+def test_the_architecture_is_chosen_by_queries_that_do_not_measure_the_copy():
+    finding = Surrogate(queries=5, architecture="auto", steps=100)(Gradients.of(network(20, 5)), Candidates(cloud(20)))
+    assert finding.loot.architecture == "one-layer"
+    assert "half of the held-out queries chose" in finding.notes[1]
+    assert "of 75 fresh queries" in finding.summary
+
+
+def test_random_points_are_enough_where_the_data_are_not_known(two_layer):
+    model, _, truth = two_layer
+    finding = BlindSurrogate(queries=40, steps=400)(Gradients.of(model), truth=truth)
+    assert finding.verdict.value == "leak"
+    assert finding.scores["accuracy of the copy"].value > 0.8
+    assert finding.cost.queries == 240
+
+
+def test_the_shape_of_random_pictures_has_to_fit():
+    finding = BlindSurrogate(shape=(3, 3))(Gradients.of(network(6, 3)))
+    assert finding.verdict.value == "not applicable"
+
+
+def test_training_stops_when_the_time_is_up(two_layer):
+    model, candidates, _ = two_layer
+    finding = Surrogate()(Gradients.of(model), candidates, context=Context(budget=Budget(seconds=1e-9)))
+    assert finding.verdict.value == "failed"
+    assert finding.partial
+
+
+def test_a_dense_copy_has_weights_that_say_they_are_a_copy(two_layer, tmp_path):
+    model, candidates, _ = two_layer
+    copy = Surrogate(queries=20, steps=50)(Gradients.of(model), candidates).loot
+    weights = copy.weights()
+    X = cloud(6, n=5)
+    assert np.allclose(weights.predict(X), copy.predict(X), atol=1e-4)
+    assert not weights.exact
+    assert weights.agreement == copy.agreement < 1
+    save(copy, tmp_path / "copy.json")
+    assert np.array_equal(load(tmp_path / "copy.json").predict(X), copy.predict(X))
+
+
+def test_a_convolutional_copy_has_no_such_weights():
+    from divulge.solvers.shared import architectures
+
+    shape = (16, 16)
+    module = architectures.build("convolutional", shape, 2, 0, width=2)
+    copy = Copy("convolutional", architectures.state(module), shape, 2)
+    assert copy.predict(np.zeros((3, math.prod(shape)))).shape == (3, 2)
+    assert Gradients.of(copy).gradient(np.zeros((3, 256))).shape == (3, 2, 256)
+    with pytest.raises(BadInput, match="dense layers only, got a convolutional one"):
+        copy.weights()

@@ -1,0 +1,292 @@
+"""Poisoning: what contributed points do to a pipeline, what re-tuning saves, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression, Ridge
+
+from divulge import Candidates, Context, Pipeline, datasets
+from divulge.attacks import Poisoning
+from divulge.attacks.poisoning import campaign
+from divulge.auditing import audit
+from divulge.contract import Finding, Poison
+from divulge.errors import BadInput
+
+QUICK = {"points": 12, "batch": 6, "iterations": 15, "starts": 2}
+
+
+@pytest.fixture(scope="module")
+def digits() -> datasets.Dataset:
+    return datasets.load("mnist-0-8", samples=200, seed=3)
+
+
+def pipeline(digits: datasets.Dataset, **more: object) -> Pipeline:
+    return Pipeline(digits.X[:120], digits.y[:120], digits.X[120:], digits.y[120:], shape=(28, 28), **more)
+
+
+def truth(digits: datasets.Dataset) -> dict[str, Candidates]:
+    return {"candidates": Candidates(digits.X_test, digits.y_test)}
+
+
+@pytest.fixture(scope="module")
+def found(digits: datasets.Dataset) -> Finding[Poison]:
+    return Poisoning(**QUICK)(pipeline(digits), truth=truth(digits), context=Context(0))
+
+
+def test_a_few_points_raise_the_test_error_far_above_wrong_labels_alone(found: Finding[Poison]) -> None:
+    assert found.verdict == "leak"
+    error = found.scores["test error"]
+    assert error.value > 0.08
+    assert error.value > error.null + 0.03
+    assert "12 points (10.0 % of the training set, 9.1 % of the mix) raise test error from" in found.summary
+    assert "lower bound on the worst case" in found.summary
+
+
+def test_re_tuning_the_penalty_saves_most_of_it_and_the_penalty_grows(found: Finding[Poison]) -> None:
+    assert found.scores["test error re-tuned, in that of the penalty tuned on clean data"].value < 0.6
+    assert found.scores["growth of the penalty's logarithm"].value > 1
+    assert found.scores["spread of the weights, poisoned in clean, re-tuned"].value < 1
+
+
+def test_the_error_is_that_of_a_model_trained_on_the_loot(found: Finding[Poison], digits: datasets.Dataset) -> None:
+    loot = found.loot
+    strength = loot.trained["cross-validated strengths"][0, -1, 0]
+    model = LogisticRegression(C=np.exp(-strength), tol=1e-10, max_iter=10_000)
+    model.fit(np.vstack([digits.X[:120], loot.X]), np.concatenate([digits.y[:120], loot.y]))
+    assert 1 - model.score(digits.X_test, digits.y_test) == pytest.approx(found.scores["test error"].value, abs=0.006)
+
+
+def test_points_stay_in_the_box_and_keep_the_label_that_their_start_does_not_have(
+    found: Finding[Poison], digits: datasets.Dataset
+) -> None:
+    loot = found.loot
+    assert loot.X.min() >= 0
+    assert loot.X.max() <= 1
+    held_out = {row.tobytes(): label for row, label in zip(digits.X[120:], digits.y[120:], strict=True)}
+    assert [held_out[row.tobytes()] for row in loot.start] == [-label for label in loot.y]
+    for batch in (loot.start[:6], loot.start[6:]):
+        assert len(np.unique(batch, axis=0)) == 6
+
+
+def test_a_box_a_feature_is_kept(digits: datasets.Dataset) -> None:
+    high = np.linspace(0, 1, 784)
+    held = Pipeline(
+        np.minimum(digits.X[:120], high),
+        digits.y[:120],
+        np.minimum(digits.X[120:], high),
+        digits.y[120:],
+        high=high,
+        low=0.0,
+    )
+    loot = Poisoning(**QUICK | {"alone": True})(held).loot
+    assert (high - loot.X).min() >= 0
+    assert (loot.X >= 0).all()
+
+
+def test_figures_show_errors_penalty_weights_and_pictures(found: Finding[Poison]) -> None:
+    titles = [figure.title for figure in found.figures]
+    assert titles[:3] == [
+        "What contributed points do to the test error",
+        "How the re-tuned penalty answers",
+        "How large the re-tuned weights are",
+    ]
+    assert "Contributed points" in titles
+    errors = found.figures[0]
+    np.testing.assert_allclose(errors.series["penalty tuned on clean data"][0], [0, 5, 10])
+    assert errors.series["penalty tuned on clean data"][1][-1] == pytest.approx(100 * found.scores["test error"].value)
+    assert len(found.figures[-1].left) == 12
+
+
+def test_without_test_points_the_validation_error_is_reported_and_said_to_be_biased(digits: datasets.Dataset) -> None:
+    blind = Poisoning(**QUICK)(pipeline(digits))
+    assert "validation error" in blind.scores
+    assert "test error" not in blind.scores
+    assert any("optimised against" in note for note in blind.notes)
+
+
+def test_several_splits_give_an_interval(digits: datasets.Dataset) -> None:
+    finding = Poisoning(**QUICK | {"repetitions": 3, "alone": True, "points": 6})(pipeline(digits), truth=truth(digits))
+    low, high = finding.scores["test error"].interval
+    assert low < finding.scores["test error"].value < high
+    assert finding.loot.trained["cross-validated W"].shape[:2] == (3, 2)
+    assert finding.figures[0].bands
+
+
+@pytest.mark.parametrize("hyperparameter", ["fixed", "cross-validated", "learned"])
+def test_every_way_of_setting_the_penalty_stops_early_too(digits: datasets.Dataset, hyperparameter: str) -> None:
+    options = {"hyperparameter": hyperparameter, "regime": "early-stopped", "epochs": 60, "alone": True}
+    finding = Poisoning(**QUICK | options)(pipeline(digits), truth=truth(digits))
+    assert any(note.startswith("Regime: the pipeline stops early, after 60 steps") for note in finding.notes)
+    errors = next(iter(finding.figures[0].series.values()))[1]
+    assert errors[-1] > errors[0]
+
+
+def test_a_pipeline_without_anything_to_raise_is_none_found() -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(300, 3)), rng.integers(0, 2, 300)
+    finding = Poisoning(points=4, batch=4, iterations=10, starts=1)(Pipeline(X[:200], y[:200], X[200:], y[200:]))
+    assert finding.verdict == "none found"
+    assert "the same attack reaches" in finding.power
+
+
+def test_a_regression_is_poisoned_too() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(160, 10))
+    y = X @ rng.normal(size=10) + 0.1 * rng.normal(size=160)
+    held = Pipeline(X[:60], y[:60], X[60:90], y[60:90], learner="ridge")
+    finding = Poisoning(**QUICK)(held, truth={"candidates": Candidates(X[90:], y[90:])})
+    assert finding.verdict == "leak"
+    error = finding.scores["test squared error"]
+    assert error.value > 5 * finding.figures[0].series["penalty tuned on clean data"][1][0]
+    strength = finding.loot.trained["cross-validated strengths"][0, -1, 0]
+    model = Ridge(alpha=np.exp(strength)).fit(np.vstack([X[:60], finding.loot.X]), np.append(y[:60], finding.loot.y))
+    assert np.mean((model.predict(X[90:]) - y[90:]) ** 2) / np.var(y[90:]) == pytest.approx(error.value, rel=1e-4)
+
+
+@pytest.mark.parametrize("learner", ["ridge_classifier", "linear_svc"])
+def test_other_linear_classifiers_are_poisoned_too(digits: datasets.Dataset, learner: str) -> None:
+    finding = Poisoning(**QUICK | {"alone": True})(pipeline(digits, learner=learner), truth=truth(digits))
+    assert finding.verdict == "leak"
+    assert finding.scores["test error"].value > finding.scores["test error"].null
+
+
+def test_three_classes_are_poisoned_with_labels_that_are_not_theirs() -> None:
+    digits = datasets.load("mnist", only=[0, 1, 8], samples=150, seed=0)
+    held = Pipeline(digits.X[:90], digits.y[:90], digits.X[90:], digits.y[90:], shape=(28, 28))
+    options = {**QUICK, "alone": True, "regime": "early-stopped", "epochs": 60}
+    finding = Poisoning(**options)(held, truth={"candidates": Candidates(digits.X_test, digits.y_test)})
+    true = {row.tobytes(): label for row, label in zip(digits.X[90:], digits.y[90:], strict=True)}
+    assert all(true[row.tobytes()] != label for row, label in zip(finding.loot.start, finding.loot.y, strict=True))
+    assert set(finding.loot.y) <= {0, 1, 8}
+    assert finding.scores["test error"].value > finding.scores["test error"].null
+
+
+def test_names_of_classes_survive(digits: datasets.Dataset) -> None:
+    names = np.where(digits.y > 0, "eight", "zero")
+    held = Pipeline(digits.X[:120], names[:120], digits.X[120:], names[120:])
+    finding = Poisoning(**QUICK | {"alone": True, "points": 6})(held)
+    assert set(finding.loot.y) <= {"eight", "zero"}
+
+
+def test_a_penalty_for_each_group_of_features_is_learned(digits: datasets.Dataset) -> None:
+    groups = np.repeat(np.arange(4), 196)
+    options = {**QUICK, "hyperparameter": "learned", "alone": True, "points": 6}
+    finding = Poisoning(**options)(pipeline(digits, groups=groups), truth=truth(digits))
+    strengths = finding.loot.trained["learned strengths"]
+    assert strengths.shape == (1, 2, 4)
+    assert np.ptp(strengths[0, -1]) > 0.1
+
+
+def test_a_network_is_poisoned_by_name_or_as_a_module() -> None:
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(160, 2)) * 1.2
+    y = (X[:, 0] > 0).astype(int)
+    X[:, 0] += 0.7 * (2 * y - 1)
+    options = {"points": 8, "batch": 8, "iterations": 8, "starts": 1, "alone": True, "hyperparameter": "fixed"}
+    options |= {"regime": "early-stopped", "epochs": 40, "rate": 0.5, "step": 0.2}
+    torch.manual_seed(0)
+    module = torch.nn.Sequential(torch.nn.Linear(2, 5), torch.nn.Tanh(), torch.nn.Linear(5, 1))
+    data = X[:60], y[:60], X[60:100], y[60:100]
+    for held in (Pipeline(*data, learner="two-layer"), Pipeline.of(module, *data)):
+        finding = Poisoning(**options)(held, truth={"candidates": Candidates(X[100:], y[100:])})
+        assert finding.verdict != "not applicable"
+        assert finding.loot.X.shape == (8, 2)
+        clean, after = finding.figures[0].series["fixed penalty"][1]
+        assert after > clean
+    assert Poisoning()(held).verdict == "not applicable"
+    assert "early-stopped" in Poisoning()(held).summary
+
+
+def test_validation_points_that_are_training_points_are_counted(digits: datasets.Dataset) -> None:
+    held = Pipeline(digits.X[:120], digits.y[:120], digits.X[110:], digits.y[110:])
+    said: list[str] = []
+    finding = Poisoning(**QUICK | {"alone": True, "points": 6})(held, context=Context(log=said.append))
+    assert any(note.startswith("10 of 90 validation points are training points too") for note in finding.notes)
+    assert said
+
+
+def test_a_training_that_diverges_is_said_to_and_its_steps_halved(digits: datasets.Dataset) -> None:
+    options = {"regime": "early-stopped", "epochs": 40, "rate": 50.0, "hyperparameter": "fixed", "alone": True}
+    finding = Poisoning(**QUICK | options)(pipeline(digits))
+    assert any(note.startswith("Training diverged at rate 50; it was halved") for note in finding.notes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"learner": "lasso"}, "lasso is not differentiated here"),
+        ({"y": np.ones(120)}, "one class only"),
+        ({"y_val": np.ones(80)}, "validation points have one class only"),
+        ({"y_val": np.arange(80) % 2 + 5}, "that no training point has"),
+        ({"learner": "linear_svc", "y": np.arange(120) % 3, "y_val": np.arange(80) % 3}, "use logistic"),
+        ({"y": np.linspace(0, 1, 120), "y_val": np.linspace(0, 1, 120)[:80]}, "use ridge"),
+    ],
+)
+def test_what_cannot_be_attacked_says_why(digits: datasets.Dataset, changes: dict[str, object], said: str) -> None:
+    parts = {"X": digits.X[:120], "y": digits.y[:120], "X_val": digits.X[120:], "y_val": digits.y[120:]}
+    finding = Poisoning(**QUICK)(Pipeline(**parts | changes))
+    assert finding.verdict == "not applicable"
+    assert said in finding.summary
+
+
+def test_more_points_than_memory_or_validation_points_allow_are_refused(digits: datasets.Dataset) -> None:
+    large = Poisoning(points=2_000_000)(pipeline(digits))
+    assert large.verdict == "not applicable"
+    assert "GB of memory" in large.summary
+    wide = Poisoning(points=90, batch=90)(pipeline(digits))
+    assert "begins from as many different validation points, and there are 80" in wide.summary
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"bounds": (5.0, -8.0)}, "'bounds'.*lower bound first"),
+        ({"clean_bounds": (1.0, 1.0)}, "'clean_bounds'.*lower bound first"),
+        ({"points": 0}, "'points'"),
+        ({"hyperparameter": "grid"}, "'hyperparameter'"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(options: dict[str, object], said: str) -> None:
+    with pytest.raises(BadInput, match=said):
+        Poisoning(**options)
+
+
+def test_a_fixed_penalty_out_of_bounds_is_refused(digits: datasets.Dataset) -> None:
+    with pytest.raises(BadInput, match="strength within bounds"):
+        Poisoning(hyperparameter="fixed", strength=99.0)(pipeline(digits))
+
+
+def test_test_points_that_do_not_fit_are_refused(digits: datasets.Dataset) -> None:
+    options = {**QUICK, "alone": True, "points": 6}
+    with pytest.raises(BadInput, match="784 features"):
+        Poisoning(**options)(pipeline(digits), truth={"candidates": Candidates(digits.X_test[:, :5], digits.y_test)})
+    with pytest.raises(BadInput, match="classes of the training points"):
+        Poisoning(**options)(pipeline(digits), truth={"candidates": Candidates(digits.X_test, digits.y_test + 5)})
+
+
+def test_finished_levels_are_kept_when_a_run_is_interrupted(
+    digits: datasets.Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held, options = {"pipeline": pipeline(digits)}, {"poisoning": {**QUICK, "alone": True}}
+    given = {"attacks": ["poisoning"], "options": options, "workers": 1}
+    whole = audit(held, **given, out=tmp_path / "whole")
+    real, seen, interrupted = campaign.contribute, [], [True]
+
+    def counted(item: dict[str, Any], rng: np.random.Generator, **rest: Any) -> dict[str, Any]:
+        seen.append(len(item["points"]))
+        if seen[-1] and interrupted:
+            raise KeyboardInterrupt
+        return real(item, rng, **rest)
+
+    monkeypatch.setattr(campaign, "contribute", counted)
+    with pytest.raises(KeyboardInterrupt):
+        audit(held, **given, out=tmp_path / "cut")
+    interrupted.clear()
+    resumed = audit(held, **given, out=tmp_path / "cut")
+    assert seen == [0, 6, 6]
+    np.testing.assert_array_equal(resumed.findings[0].loot.X, whole.findings[0].loot.X)

@@ -1,0 +1,224 @@
+"""Reconstructions are measured against the truth and its nulls, and a claim that the truth contradicts fails."""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from divulge import Candidates, TrainingData, Weights, datasets
+from divulge.attacks.reconstruction import scoring
+from divulge.contract import Finding, ImagePairs, Scatter, Truth, Verdict
+from divulge.solvers.margin import max_margin
+from divulge.solvers.shared import similarity
+from divulge.storage import fingerprint
+
+SHAPE = (28, 28)
+DIGITS = datasets.load("mnist", samples=500, seed=0)
+X, Y = np.asarray(DIGITS.X[:40], dtype=float), DIGITS.y[:40]
+STRANGERS = np.asarray(DIGITS.X[40:], dtype=float)
+RNG = np.random.default_rng(0)
+NOISE = RNG.uniform(size=(80, 784))
+HELD = Weights(
+    ((RNG.normal(size=(30, 784)), np.zeros(30)), (RNG.normal(size=(1, 30)), np.zeros(1))), mean=X.mean(axis=0), shape=SHAPE
+)
+TRUTH = {"training_data": TrainingData(X, Y, shape=SHAPE)}
+WITH_STRANGERS = {**TRUTH, "candidates": Candidates(STRANGERS)}
+
+
+def scored(found, truth=TRUTH, held=HELD, **rest):
+    return scoring.scored(Finding.leak(TrainingData(found), "Images were found."), held, Truth(truth), **rest)
+
+
+def value(finding, name):
+    return finding.scores[name].value
+
+
+def test_exact_images_count_by_every_measure_and_above_every_null():
+    finding = scored(np.concatenate([NOISE, X[::-1]]), WITH_STRANGERS)
+    assert finding.verdict is Verdict.LEAK
+    for name in (scoring.HEADLINE, scoring.FAIRLY, scoring.PIXELS, scoring.PUBLISHED, scoring.AFFINE):
+        assert value(finding, name) == 40
+        assert finding.scores[name].unit == "of 40"
+        assert finding.scores[name].null < 40
+    assert value(finding, "best NCC of a pair") == pytest.approx(1)
+    assert value(finding, "median NCC of the pairs") == pytest.approx(1)
+    assert value(finding, "median rank among non-members") == 1
+    assert next(iter(finding.scores)) == scoring.HEADLINE
+
+
+def test_the_null_is_the_largest_and_says_which_it_was():
+    score = scored(X, WITH_STRANGERS).scores[scoring.FAIRLY]
+    assert score.null_of.startswith(scoring.STRANGERS)
+    for other in (scoring.MEAN, scoring.SPAN, scoring.FIRST_LAYER):
+        assert re.search(rf"{other} \d+[,)]", score.null_of)
+    rng = np.random.default_rng(1)
+    drawn = [similarity.ncc(STRANGERS[rng.choice(460, 40, replace=False)], X) for _ in range(50)]
+    counts = [(alike[similarity.matched(alike)] > 0.8).sum() for alike in drawn]
+    assert min(counts) <= score.null <= max(counts)
+
+
+def test_one_reconstruction_serves_one_image():
+    twins = np.concatenate([X[:1], 0.99 * X[:1] + 0.01 * X[1:2], X[1:]])
+    finding = scored(X[:1], {"training_data": TrainingData(twins, shape=SHAPE)})
+    assert value(finding, scoring.HEADLINE) == 1
+    assert any(note.startswith("1 reconstructions stand against 41") for note in finding.notes)
+
+
+def test_a_claim_of_noise_fails_and_is_still_told():
+    finding = scored(NOISE, WITH_STRANGERS)
+    assert finding.verdict is Verdict.FAILED
+    assert "contradicts what the attack claimed" in finding.summary
+    assert "0 images at NCC > 0.8" in finding.summary
+    assert finding.notes[-1] == "Before the truth was looked at, the attack said: Images were found."
+    assert finding.loot is not None
+
+
+def test_the_mean_image_is_no_reconstruction():
+    finding = scored(np.tile(X.mean(axis=0), (40, 1)) + 1e-3 * NOISE[:40])
+    assert finding.verdict is Verdict.FAILED
+    assert value(finding, scoring.PUBLISHED) <= finding.scores[scoring.PUBLISHED].null + 1
+
+
+def test_other_digits_are_no_reconstruction_though_they_resemble_some():
+    finding = scored(STRANGERS[:200], {**TRUTH, "candidates": Candidates(STRANGERS[200:])})
+    assert value(finding, scoring.FAIRLY) > 5
+    assert finding.scores[scoring.FAIRLY].null > 5
+
+
+def test_reconstructions_among_much_noise_stand_where_handing_in_other_digits_hits_as_many_images():
+    rng = np.random.default_rng(1)
+    found = np.concatenate([X[:10] + 0.18 * rng.normal(size=(10, 784)), rng.uniform(size=(450, 784))])
+    finding = scored(found, WITH_STRANGERS)
+    score = finding.scores[scoring.FAIRLY]
+    assert 8 <= score.value <= score.null
+    assert finding.verdict is Verdict.LEAK
+    assert any("0 of 40 non-members at NCC > 0.9" in note for note in finding.notes)
+
+
+def test_a_verdict_is_never_raised():
+    finding = Finding(Verdict.NONE_FOUND, "Nothing is sure.", TrainingData(X), power="Little.")
+    judged = scoring.scored(finding, HELD, Truth(TRUTH))
+    assert judged.verdict is Verdict.NONE_FOUND
+    assert judged.notes[-1].startswith("The truth shows more than the attack could claim: 40 images at NCC > 0.9 (null")
+    judged = scoring.scored(replace(finding, loot=TrainingData(NOISE)), HELD, Truth(TRUTH))
+    assert not any("could claim" in note for note in judged.notes)
+
+
+@pytest.mark.parametrize("known", [{}, {"candidates": Candidates(STRANGERS)}])
+def test_without_the_truth_nothing_changes(known):
+    finding = Finding.leak(TrainingData(X), "Images were found.")
+    assert scoring.scored(finding, HELD, Truth(known)) is finding
+    empty = Finding.failed("Nothing.")
+    assert scoring.scored(empty, HELD, Truth(known)) is empty
+
+
+def test_points_of_another_width_are_not_scored():
+    finding = scored(X[:, :100])
+    assert set(finding.scores) == {"KKT residual"}
+    assert finding.verdict is Verdict.LEAK
+    assert finding.notes[-1] == "Not scored: the reconstructions have 100 features and the training data 784."
+
+
+def test_candidates_of_another_width_and_training_points_among_them_are_no_non_members():
+    assert "median rank among non-members" not in scored(X, {**TRUTH, "candidates": Candidates(STRANGERS[:, :9])}).scores
+    assert "median rank among non-members" not in scored(X, {**TRUTH, "candidates": Candidates(X[::-1])}).scores
+    mixed = scored(X, {**TRUTH, "candidates": Candidates(np.concatenate([X, STRANGERS]))})
+    assert mixed.scores["median rank among non-members"].unit == "of 461"
+
+
+def test_points_that_are_no_pictures_are_scored_without_pictures():
+    held = replace(HELD, shape=None)
+    finding = scored(X, {"training_data": TrainingData(X)}, held)
+    assert value(finding, scoring.PIXELS) == 40
+    assert scoring.PUBLISHED not in finding.scores
+    (figure,) = finding.figures
+    assert isinstance(figure, Scatter)
+    assert figure.y.startswith("NCC")
+    flat = scored(X, {"training_data": TrainingData(X, shape=(784, 1))}, held)
+    assert scoring.PUBLISHED not in flat.scores
+
+
+def test_colours_and_other_units_are_scored_alike():
+    rng = np.random.default_rng(1)
+    pictures = rng.uniform(size=(12, 192))
+    held = Weights(((rng.normal(size=(5, 192)), np.zeros(5)), (np.ones((1, 5)), np.zeros(1))), shape=(8, 8, 3))
+    found = np.concatenate([pictures[:9] + 0.05 * rng.normal(size=(9, 192)), rng.uniform(size=(9, 192))])
+    plain = scored(found, {"training_data": TrainingData(pictures)}, held)
+    bytes_ = scored(255 * found, {"training_data": TrainingData(255 * pictures)}, held)
+    assert {name: score.value for name, score in plain.scores.items()} == pytest.approx(
+        {name: score.value for name, score in bytes_.scores.items()}, abs=1e-3
+    )
+    assert value(plain, scoring.HEADLINE) == 9
+    gallery = bytes_.figures[0]
+    assert gallery.left.shape == (12, 8, 8, 3)
+    assert gallery.left.max() <= 1
+
+
+def test_the_gallery_shows_the_best_pairs_first():
+    faint = X * np.linspace(1, 0.2, 40)[:, None] + 0.1 * NOISE[:40] * np.linspace(0, 1, 40)[:, None]
+    gallery = scored(3 * faint - 1).figures[0]
+    assert isinstance(gallery, ImagePairs)
+    assert gallery.left.shape == gallery.right.shape == (40, *SHAPE)
+    assert gallery.left[0] == pytest.approx(X[0].reshape(SHAPE), abs=1e-6)
+    assert gallery.right.min() >= 0
+    assert gallery.right.max() <= 1
+    assert gallery.captions[0] == "NCC 1.00, SSIM 1.00"
+    likeness = [float(re.match(r"NCC ([\d.]+), SSIM -?[\d.]+$", caption)[1]) for caption in gallery.captions]
+    assert likeness == sorted(likeness, reverse=True)
+
+
+def test_similarity_is_drawn_against_the_output_beside_the_mean_image():
+    figure = scored(X).figures[1]
+    assert figure.x == "output of the network"
+    outputs, heights = figure.groups["with its reconstruction"]
+    assert outputs == pytest.approx(HELD.predict(X)[:, 0], rel=1e-4)
+    assert heights == pytest.approx(1, abs=1e-3)
+    mean = similarity.ssim(similarity.scaled(X.mean(axis=0)[None]), X, SHAPE)
+    assert figure.groups["with the mean image"][1] == pytest.approx(mean, abs=1e-4)
+
+
+def test_several_outputs_are_drawn_by_their_margin():
+    rng = np.random.default_rng(1)
+    held = Weights(((rng.normal(size=(30, 784)), np.zeros(30)), (rng.normal(size=(10, 30)), np.zeros(10))), shape=SHAPE)
+    outputs = held.predict(X)
+    true = [row[label] - np.delete(row, label).max() for row, label in zip(outputs, Y, strict=True)]
+    figure = scored(X, held=held).figures[1]
+    assert figure.x == "margin of the true class"
+    assert figure.groups["with its reconstruction"][0] == pytest.approx(true, rel=1e-4, abs=1e-3)
+    named = scored(X, {"training_data": TrainingData(X, Y.astype(str), shape=SHAPE)}, held).figures[1]
+    assert named.x == "margin of the class named"
+    assert (named.groups["with its reconstruction"][0] >= 0).all()
+
+
+def test_the_kkt_residual_is_small_at_the_points_of_training_and_not_at_others():
+    points, sides = X[:12], np.where(np.arange(12) % 2, "odd", "even")
+    layers = max_margin.train(
+        max_margin.initial(np.random.default_rng(0), [784, 60, 1]), points, np.where(sides == "odd", 1, -1)
+    ).layers
+    held = Weights(tuple(layers), shape=SHAPE)
+    truth = {"training_data": TrainingData(points, sides, shape=SHAPE), "candidates": Candidates(X[12:])}
+    finding = scored(points, truth, held)
+    score = finding.scores["KKT residual"]
+    assert score.value < 0.2 < 0.6 < score.null
+    assert "non-members" in score.null_of
+    alone = scored(points, {"training_data": truth["training_data"]}, held).scores["KKT residual"]
+    assert (alone.value, alone.null) == (score.value, 1.0)
+
+
+def test_the_residual_is_known_even_where_nothing_was_won():
+    finding = scoring.scored(Finding.none_found("Nothing.", power="Much."), HELD, Truth(TRUTH))
+    assert 0 < finding.scores["KKT residual"].value <= 1
+
+
+def test_scoring_twice_gives_the_same():
+    first, second = (scored(np.concatenate([X[:20], NOISE]), WITH_STRANGERS) for _ in range(2))
+    assert fingerprint(first) == fingerprint(second)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_few_exact_images_are_not_mistaken_for_points_of_their_own_span(count):
+    finding = scored(X[:count], WITH_STRANGERS)
+    assert finding.verdict is Verdict.LEAK
+    assert value(finding, scoring.PIXELS) == count
+    assert finding.scores[scoring.PIXELS].null == 0

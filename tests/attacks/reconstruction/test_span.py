@@ -1,0 +1,136 @@
+"""Training images come back from the weights that were trained on them, and from no others."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+from divulge import Context, TrainingData, Weights, datasets
+from divulge.attacks import SpanReconstruction
+from divulge.contract import Budget
+from divulge.errors import BadInput
+from divulge.solvers.margin import max_margin
+from divulge.solvers.shared import synthetic_images
+
+
+@cache
+def victim(centred=True, units=60, count=12, colour=False):
+    """A network that was trained on digits, or on made-up photographs, and those."""
+    rng = np.random.default_rng(5)
+    if colour:
+        X, y, shape = synthetic_images.leaves(rng, count, (16, 16, 3)), np.where(np.arange(count) % 2, 1, -1), (16, 16, 3)
+    else:
+        digits = datasets.load("mnist-odd-even", samples=count, seed=5)
+        X, y, shape = digits.X, digits.y, (28, 28)
+    mean = X.mean(axis=0) if centred else np.zeros(X.shape[1])
+    run = max_margin.train(max_margin.initial(rng, [X.shape[1], units, 1]), X - mean, y)
+    return Weights(tuple(run.layers), mean=mean if centred else None, shape=shape), X
+
+
+def hits(finding, X, level=0.9):
+    loot = finding.loot.X
+    return int((np.corrcoef(loot, X)[: len(loot), len(loot) :].max(axis=0) > level).sum())
+
+
+def changed(held, W=None, b=None, **rest):
+    (first, bias), *others = held.layers
+    layers = ((first if W is None else W, bias if b is None else b), *others)
+    return Weights(**{"layers": layers, "mean": held.mean, "shape": held.shape, **rest})
+
+
+def test_digits_come_back_and_their_saturated_pixels_prove_them():
+    held, X = victim()
+    finding = SpanReconstruction()(held, truth={"training_data": TrainingData(X, shape=(28, 28))})
+    assert finding.verdict.value == "leak"
+    assert finding.scores["images at NCC > 0.9"].value >= 11
+    assert finding.scores["images at NCC > 0.9"].null <= 1
+    assert finding.scores["pixel-exact images"].value >= 9
+    assert hits(finding, X) == finding.scores["images at NCC > 0.9"].value
+    assert "prove" in finding.summary
+    assert finding.loot.X.min() >= 0
+    assert finding.loot.X.max() <= 1
+
+
+def test_what_is_claimed_is_right():
+    held, X = victim()
+    loot = SpanReconstruction()(held).loot.X
+    assert np.corrcoef(loot, X)[: len(loot), len(loot) :].max(axis=1).min() > 0.9
+
+
+def test_images_that_were_not_centred_come_back():
+    held, X = victim(centred=False)
+    assert hits(SpanReconstruction()(held), X) >= 8
+
+
+def test_photographs_come_back_in_either_order_of_their_colours():
+    held, X = victim(colour=True)
+    finding = SpanReconstruction(seeds=2)(held)
+    assert hits(finding, X) >= 10
+    order = np.moveaxis(np.arange(768).reshape(16, 16, 3), -1, 0).ravel()
+    turned = changed(held, held.layers[0][0][:, order], mean=held.mean[order])
+    finding = SpanReconstruction(seeds=2)(turned)
+    assert finding.loot.shape == (3, 16, 16)
+    assert hits(finding, X[:, order]) >= 10
+    assert any("red pixels first" in note for note in finding.notes)
+
+
+def test_a_little_noise_does_not_hide_them():
+    held, X = victim()
+    W = held.layers[0][0]
+    noisy = W + 1e-4 * np.abs(W).max() * np.random.default_rng(0).standard_normal(W.shape)
+    assert hits(SpanReconstruction()(changed(held, noisy, exact=False)), X) >= 9
+
+
+def test_units_in_another_order_and_scale_show_the_same_images():
+    held, X = victim()
+    (W, b), (V, c) = held.layers
+    rng = np.random.default_rng(1)
+    order, scale = rng.permutation(len(b)), rng.uniform(0.5, 2, len(b))
+    other = Weights((((scale[:, None] * W)[order], (scale * b)[order]), ((V / scale)[:, order], c)), mean=held.mean)
+    finding = SpanReconstruction()(other)
+    assert hits(finding, X) >= 11
+    assert any("28 × 28" in note for note in finding.notes)
+
+
+def test_a_mean_that_nobody_told_is_estimated():
+    held, X = victim(units=80, count=20)
+    finding = SpanReconstruction()(changed(held, mean=None))
+    assert finding.verdict.value == "leak"
+    assert hits(finding, X) >= 14
+    assert "prove" not in finding.summary
+
+
+@pytest.mark.parametrize("first", [0.05, None])
+def test_a_network_that_was_never_trained_shows_nothing_and_the_control_shows_what_would_be_found(first):
+    layers = max_margin.initial(np.random.default_rng(0), [784, 60, 1], first=first)
+    finding = SpanReconstruction()(Weights(tuple(layers), shape=(28, 28)))
+    assert finding.verdict.value == "none found"
+    assert int(finding.power.split("claims ")[1].split(",")[0]) >= 10
+
+
+def test_a_large_start_hides_the_images():
+    digits = datasets.load("mnist-odd-even", samples=12, seed=5)
+    start = max_margin.initial(np.random.default_rng(0), [784, 60, 1], first=None)
+    run = max_margin.train(start, digits.X - digits.X.mean(axis=0), digits.y)
+    finding = SpanReconstruction()(Weights(tuple(run.layers), mean=digits.X.mean(axis=0), shape=(28, 28)))
+    assert finding.verdict.value == "none found"
+
+
+def test_what_is_no_picture_is_refused():
+    held, _ = victim()
+    W, b = held.layers[0]
+    shuffled = changed(held, W[:, np.random.default_rng(0).permutation(784)], mean=None)
+    assert "nothing to do with each other" in SpanReconstruction()(shuffled).summary
+    table = Weights(((W[:, :30], b), held.layers[1]))
+    assert SpanReconstruction()(table).verdict.value == "not applicable"
+    with pytest.raises(BadInput, match="do not fill"):
+        SpanReconstruction(shape=(20, 20))(changed(held, shape=None))
+    with pytest.raises(BadInput, match="box"):
+        SpanReconstruction(box=(1.0, 0.0))(held)
+
+
+def test_time_that_runs_out_is_said():
+    held, _ = victim()
+    finding = SpanReconstruction()(held, context=Context(budget=Budget(seconds=1e-6)))
+    assert finding.verdict.value == "failed"
+    assert finding.partial

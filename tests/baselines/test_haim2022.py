@@ -1,0 +1,118 @@
+"""What the paper compares with makes no claim of its own, and wins only what the truth bears out."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from divulge import Candidates, TrainingData, Weights
+from divulge.baselines import FirstLayerImages, ModelInversion
+from divulge.baselines.haim2022.inversion import _slopes
+from divulge.contract import Context, ImagePairs, Verdict
+
+RNG = np.random.default_rng(0)
+DEEP = Weights(
+    tuple((RNG.normal(size=(after, before)) / 3, RNG.normal(size=after)) for before, after in ((9, 20), (20, 15), (15, 3))),
+    mean=RNG.uniform(size=9),
+)
+
+
+def one_output(network):
+    W, b = network.layers[-1]
+    return replace(network, layers=(*network.layers[:-1], (W[:1], b[:1])))
+
+
+def test_the_slope_of_an_output_agrees_with_finite_differences():
+    rng = np.random.default_rng(1)
+    x, weights, step = rng.normal(size=(6, 9)), rng.normal(size=(6, 3)), 1e-6
+    slopes, outputs = _slopes(DEEP, x, weights)
+    assert outputs == pytest.approx(DEEP.predict(x + DEEP.mean))
+    for place in range(9):
+        moved = step * np.eye(9)[place]
+        ahead, behind = (_slopes(DEEP, x + sign * moved, weights)[1] for sign in (1, -1))
+        assert slopes[:, place] == pytest.approx(((ahead - behind) * weights).sum(axis=1) / (2 * step), abs=1e-6)
+
+
+def test_climbs_go_up_or_down_and_stay_within_the_pixels():
+    network = one_output(DEEP)
+    finding = ModelInversion(count=31, settings=4, step_size=0.1, start=0.3)(network, context=Context(3))
+    outputs = network.predict(finding.loot.X)[:, 0]
+    assert finding.loot.X.shape == (31, 9)
+    assert finding.loot.X.min() >= 0
+    assert finding.loot.X.max() <= 1
+    assert (np.diff(outputs * finding.loot.y) <= 1e-9).all()  # the most excited first
+    random = network.predict(np.random.default_rng(1).uniform(size=(1000, 9)))[:, 0]
+    up = finding.loot.y == 1
+    assert sorted([up.sum(), (~up).sum()]) == [15, 16]
+    assert outputs[up].max() > random.max()
+    assert outputs[~up].min() < random.min()
+
+
+def test_every_one_of_several_outputs_is_made_large():
+    finding = ModelInversion(count=30, settings=3, step_size=0.1, start=0.3)(DEEP)
+    assert np.bincount(finding.loot.y.astype(int)).tolist() == [10, 10, 10]
+    random = DEEP.predict(np.random.default_rng(1).uniform(size=(1000, 9)))
+    for output in range(3):
+        made = DEEP.predict(finding.loot.X[finding.loot.y == output])[:, output]
+        assert made.max() > random[:, output].max()
+
+
+def test_a_network_of_one_layer_is_climbed_as_well():
+    linear = Weights(((np.array([[1.0, -2.0, 0.0]]), np.zeros(1)),))
+    finding = ModelInversion(count=2, settings=1, step_size=1.0, start=0.0)(linear)
+    assert finding.loot.X[:, :2].tolist() == [[0, 1], [1, 0]]
+    assert finding.loot.y.tolist() == [-1, 1]
+
+
+def test_settings_are_drawn_unless_given():
+    drawn = ModelInversion(count=40, settings=20, steps=1)(DEEP).loot.X
+    away = np.abs(drawn - np.clip(DEEP.mean, 0, 1)).max(axis=1)
+    assert away.max() > 100 * away.min()
+
+
+@pytest.mark.parametrize("attack", [ModelInversion(count=4, settings=2, steps=3), FirstLayerImages()])
+def test_without_the_truth_nothing_is_claimed_and_the_images_are_there(attack):
+    finding = attack(DEEP)
+    assert finding.verdict is Verdict.NONE_FOUND
+    assert "no claim of its own" in finding.power
+    assert finding.loot is not None
+    assert not finding.scores
+
+
+def test_the_largest_weights_come_first_and_run_from_0_to_1():
+    W = DEEP.layers[0][0]
+    finding = FirstLayerImages(count=5, inverted=False)(DEEP)
+    largest = W[np.argsort(-np.linalg.norm(W, axis=1))[:5]]
+    assert (finding.loot.X.argmax(axis=1) == largest.argmax(axis=1)).all()
+    assert finding.loot.X.min(axis=1).tolist() == [0] * 5
+    assert finding.loot.X.max(axis=1).tolist() == [1] * 5
+    both = FirstLayerImages(count=5)(DEEP).loot.X
+    assert both == pytest.approx(np.concatenate([finding.loot.X, 1 - finding.loot.X]))
+
+
+def stored(count=6, wide=8):
+    """A network whose units are its training images, and those images."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(count, wide * wide))
+    W = X - X.mean(axis=1, keepdims=True)
+    held = Weights(((W, np.zeros(count)), (np.ones((1, count)), np.zeros(1))), shape=(wide, wide))
+    return held, TrainingData(X), Candidates(rng.uniform(size=(100, wide * wide)))
+
+
+def test_images_stored_as_weights_are_a_leak_once_the_truth_is_known():
+    held, data, strangers = stored()
+    finding = FirstLayerImages()(held, truth={"training_data": data, "candidates": strangers})
+    assert finding.verdict is Verdict.LEAK
+    assert finding.summary == "6 training images are among the weights of the first layer at NCC > 0.9; null 0."
+    assert not finding.power
+    assert "first-layer" not in finding.scores["images at NCC > 0.9"].null_of
+    assert any(isinstance(figure, ImagePairs) for figure in finding.figures)
+
+
+def test_weights_that_show_no_image_stay_without_a_claim():
+    held, _, strangers = stored()
+    other = TrainingData(strangers.X[:6])
+    finding = FirstLayerImages()(held, truth={"training_data": other})
+    assert finding.verdict is Verdict.NONE_FOUND
+    assert finding.scores["images at NCC > 0.9"].value == 0
+    assert finding.power

@@ -1,0 +1,163 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from divulge.baselines.haim2022 import published_kkt
+from divulge.solvers.images.span import span
+from divulge.solvers.kkt import descent as kkt_descent, pool as kkt_pool
+from divulge.solvers.kkt.descent import Setup, Space, Stationarity
+from divulge.solvers.margin import kkt_residual, max_margin as md
+from divulge.solvers.shadow import shadow
+from divulge.solvers.shared.calibration import Judge
+
+RNG = np.random.default_rng
+
+
+def network(*sizes: int, biases: bool = False) -> list[tuple[np.ndarray, np.ndarray]]:
+    return md.initial(RNG(0), sizes, first=None, biases=biases)
+
+
+def objective(layers: list, counts: tuple[float, ...]) -> tuple[Stationarity, Space]:
+    rng = RNG(1)
+    frame = np.linalg.qr(rng.standard_normal((layers[0][0].shape[1], 5)))[0].T
+    space = Space(rng.standard_normal((5, 5)) @ frame, rng.uniform(0.5, 2, 5), frame)
+    return Stationarity(layers, space, counts, torch.float64), space
+
+
+@pytest.mark.parametrize(
+    ("sizes", "counts", "biases"),
+    [((9, 7, 1), (1, 0.5), False), ((9, 7, 6, 1), (1, 0, 0.2), False), ((9, 7, 6, 3), (1, 0.5, 0.2), True)],
+)
+def test_the_hand_written_gradient_is_that_of_automatic_differentiation(
+    sizes: tuple[int, ...], counts: tuple[float, ...], biases: bool
+) -> None:
+    stationarity, _ = objective(network(*sizes, biases=biases), counts)
+    rng = RNG(2)
+    Z = torch.tensor(rng.standard_normal((4, 5)), requires_grad=True)
+    C = torch.tensor(rng.standard_normal((4, sizes[-1])), requires_grad=True)
+    loss = by_torch(stationarity, Z, C, 3.0)
+    if loss.item() >= 1:  # the sum points away from the weights: turn it round
+        C = (-C).detach().requires_grad_()
+        loss = by_torch(stationarity, Z, C, 3.0)
+    slopes = torch.autograd.grad(loss, (Z, C))
+    found, scale, dZ, dC = stationarity(Z.detach(), C.detach(), 3.0)
+    assert found == pytest.approx(loss.item())
+    assert scale > 0
+    torch.testing.assert_close(dZ, slopes[0])
+    torch.testing.assert_close(dC, slopes[1])
+
+
+def by_torch(o: Stationarity, Z: torch.Tensor, C: torch.Tensor, alpha: float) -> torch.Tensor:
+    """The same objective, differentiated by torch: forward passes have sigmoid slopes, as published."""
+    z, values, slopes = Z @ o.into.T + o.shift, [Z], []
+    for number, (W, b) in enumerate(o.deeper):
+        slopes.append(torch.sigmoid(alpha * z))
+        values.append(published_kkt._soft(z, alpha))
+        if number < len(o.deeper) - 1:
+            z = values[-1] @ W.T + b
+    back = [C]
+    for (W, _), slope in zip(reversed(o.deeper), reversed(slopes), strict=True):
+        back.append((back[-1] @ W) * slope)
+    back = back[::-1]
+    sums = [back[0].T @ torch.cat([Z @ o.change, torch.full_like(Z[:, :1], o.bias)], dim=1)]
+    sums += [o._row_sums(D, A, number) for number, (D, A) in enumerate(zip(back[1:], values[1:], strict=True), 1)]
+    along = sum(w * (T * g).sum() for w, T, g in zip(o.counts, o.targets, sums, strict=True))
+    square = sum(w * (g * g).sum() for w, g in zip(o.counts, sums, strict=True))
+    return 1 - along**2 / square if along > 0 else 1 + 0 * along
+
+
+def test_the_wish_for_a_margin_pulls_outputs_to_their_side() -> None:
+    layers = network(9, 7, 1)
+    stationarity, space = objective(layers, (1, 0.5))
+    Z, C = torch.zeros((2, 5), dtype=torch.float64), torch.tensor([[1.0], [-1.0]], dtype=torch.float64)
+    without = stationarity(Z, C, 500.0)[2]
+    pulled = stationarity(Z, C, 500.0, margin=2.0, pull=1.0)[2] - without
+    moved = (-0.1 * pulled / pulled.norm()).numpy() @ space.axes
+    change = (md.forward(layers, moved)[-1] - md.forward(layers, 0 * moved)[-1])[:, 0]
+    assert change[0] > 0 > change[1]
+
+
+def test_sparsity_has_the_gradient_it_says_and_is_lower_for_sparse_rows() -> None:
+    rows = torch.tensor(RNG(3).standard_normal((3, 40)), requires_grad=True)
+    value, slope = kkt_descent.sparsity(rows.detach())
+    written = (rows.abs().sum(1) / rows.norm(dim=1)).sum() / (3 * 40**0.5)
+    assert value == pytest.approx(written.item())
+    torch.testing.assert_close(slope, torch.autograd.grad(written, rows)[0])
+    assert kkt_descent.sparsity(rows.detach() ** 3)[0] < value
+
+
+def planted(n: int = 8, d: int = 60) -> tuple[list, np.ndarray, np.ndarray]:
+    rng = RNG(4)
+    X, y = rng.standard_normal((n, d)), np.where(np.arange(n) % 2, 1, -1)
+    run = md.train(md.initial(rng, [d, 100, 1]), X, y, target=1e-10)
+    return run.layers, X, y
+
+
+def test_a_descent_in_pieces_is_the_descent_at_once() -> None:
+    layers, _, _ = planted()
+    pool = kkt_pool.Space.of(layers, span(*layers[0]), None)
+    setup, aim = Setup(40, softness=(10, 50), layers=(1.0, 0.1)), pool.objective("soft")
+    start = pool.begin("soft", setup, kkt_pool.sides(16, 1), RNG(0))
+    whole = pool.advance("soft", aim, setup, start, 40, lambda: None)
+    parts = start
+    for _ in range(4):
+        parts = pool.advance("soft", aim, setup, parts, 10, lambda: None)
+    np.testing.assert_array_equal(whole["points"], parts["points"])
+    assert whole["loss"] == parts["loss"]
+    assert whole["step"] == parts["step"] == 40
+
+
+def test_descent_finds_points_that_random_points_of_the_span_are_not_like() -> None:
+    layers, X, _ = planted()
+    pool = kkt_pool.Space.of(layers, span(*layers[0]), None)
+    setup, aim = Setup(500, softness=(10, 100), layers=(1.0, 0.1)), pool.objective("soft")
+    state = pool.begin("soft", setup, kkt_pool.sides(32, 1), RNG(0))
+    state = pool.advance("soft", aim, setup, state, 500, lambda: None)
+    assert state["loss"] < 0.1
+    found = pool.inputs(state) @ pool.plain.frame
+    assert np.abs(np.corrcoef(found, X)[:32, 32:]).max(axis=0).mean() > 0.8
+
+
+def test_a_shadow_is_trained_as_far_as_the_network_it_is_for() -> None:
+    layers, _, _ = planted()
+    seen = span(*layers[0])
+    made = shadow.plant(layers, seen, 8, None, RNG(1))
+    sizes = [np.linalg.norm(part[0][0]) for part in (layers, made.layers)]
+    assert sizes[1] == pytest.approx(sizes[0], rel=0.25)
+    assert made.seen.rank == seen.rank == 8
+    assert made.margins.min() > 0
+    assert kkt_residual.residual(made.layers, made.X, made.y).total < 0.3
+
+
+@pytest.mark.parametrize("n", [5, 12])
+def test_the_number_of_points_is_read_from_the_weights(n: int) -> None:
+    layers, _, _ = planted(n)
+    assert shadow.likely_count(layers, span(*layers[0]), None, RNG(0), 100) == n
+
+
+def test_the_judge_learns_what_tells_right_from_wrong() -> None:
+    rng = RNG(5)
+    measures = rng.standard_normal((400, 4))
+    right = measures[:, 0] + 0.3 * rng.standard_normal(400) > 1
+    judge = Judge.of(measures, right.astype(float))
+    fresh = rng.standard_normal((400, 4))
+    confidence = judge.confidence(fresh)
+    assert np.corrcoef(confidence, fresh[:, 0] > 1)[0, 1] > 0.8
+    assert confidence.mean() == pytest.approx(np.mean(fresh[:, 0] > 1), abs=0.05)
+
+
+def test_the_published_objective_is_zero_where_weights_are_the_sum_of_gradients() -> None:
+    """Points with one active unit each: W = Σ λ y v x, exactly; bias included."""
+    x, v = np.array([[2.0, 0.0], [0.0, 2.0]]), np.array([[1.0, -1.0]])
+    lam, y = np.array([1.0, 1.0]), np.array([1.0, -1.0])
+    rows = (lam * y * v[0])[:, None] * np.column_stack([x, np.ones(2)])
+    outputs = np.maximum(np.column_stack([x, np.ones(2)]) @ rows.T, 0)
+    theta = [torch.tensor(part, requires_grad=True) for part in (rows[:, :2], rows[:, 2], v)]
+    points = torch.tensor(x)
+    loss = published_kkt.objective(theta, points, torch.tensor(lam), torch.tensor(y), 1e3, 0.0)
+    left = np.linalg.norm(v - (lam * y) @ outputs) ** 2
+    slopes = outputs > 0
+    first = sum(np.outer(slopes[i] * v[0] * lam[i] * y[i], [*x[i], 1]) for i in range(2))
+    assert loss.item() == pytest.approx(left + np.linalg.norm(rows - first) ** 2 + np.sum(np.maximum(x - 1, 0) ** 2))
