@@ -3,15 +3,23 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# Side by side, with one thread each: threads of several processes on the same cores only wait for each other.
+ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
+PYTEST := $(ONE_THREAD) $(BIN)/pytest --numprocesses auto --dist worksteal
 
-.PHONY: demo test lint bench docs clean
+.PHONY: demo test check lint bench docs clean
 
 demo: $(READY)
 	$(BIN)/divulge demo
 
+# Everything, with the share of the code that the tests run.
 test: lint
 	@tests/ensure-browser
-	$(BIN)/pytest
+	$(PYTEST) --cov --cov-report=term:skip-covered
+
+# For every commit: lint, types, layers, and the tests that take no longer than a breath.
+check: lint
+	$(PYTEST) -m "not slow and not browser"
 
 lint: $(READY)
 	$(BIN)/ruff check
@@ -19,8 +27,9 @@ lint: $(READY)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# All benchmarks one after the other, or one: `make bench NAME=hypergradient`.
 bench: $(READY)
-	$(BIN)/python bench/hyperparameters.py
+	@for script in $(if $(NAME),bench/$(NAME).py,bench/*.py); do echo "== $$script"; $(BIN)/python $$script || exit 1; done
 
 # The parts of the documentation that the program writes, and the picture in the README.
 docs: $(READY)

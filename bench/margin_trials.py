@@ -1,8 +1,8 @@
 """Many two-layer networks trained to their margin: the sweep over dimensions, and the time against plain descent.
 
-    python bench/batched.py                                   the ratio to plain gradient descent, interleaved
-    python bench/batched.py --sweep                           the sweep of section 5 on the sphere, 50 trials each
-    python bench/batched.py --sweep --data normal gaussian-mixture --dimensions 20 100 1000
+    python bench/margin_trials.py                                   the ratio to plain gradient descent, interleaved
+    python bench/margin_trials.py --sweep                           the sweep of section 5 on the sphere, 50 trials each
+    python bench/margin_trials.py --sweep --data normal gaussian-mixture --dimensions 20 100 1000
 
 The sweep draws data, labels, starts and fresh points from seed 1000 on, and uses `--workers` processes of one thread.
 Shares are over the networks that got all their points right.

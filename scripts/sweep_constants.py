@@ -1,6 +1,6 @@
 """Move every number at the top of a module, one at a time, and say which moves no test notices.
 
-    python scripts/sweep_constants.py src/divulge/solvers/images/span.py --tests tests/solvers/images tests/attacks/reconstruction
+    python scripts/sweep_constants.py src/divulge/solvers/images/span.py --tests tests/solvers/images
 
 A number that nothing notices is either not needed, or not tested. The source is copied first; nothing here is changed.
 """

@@ -13,7 +13,8 @@ from divulge import runner
 from divulge.auditing import audit, reopen
 from divulge.contract import Budget, Context, Cost, Fitted, Hyperparameters, TrainingData
 from divulge.errors import BadInput
-from divulge.runner import Runner, locked
+from divulge.run_folder import locked
+from divulge.runner import Runner
 from divulge.storage import fingerprint
 
 AUDIT = """

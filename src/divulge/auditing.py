@@ -11,7 +11,8 @@ from divulge import graph, registry
 from divulge.contract import Access, Attack, Budget, Finding, Holding, Procedure, Record, Truth, Verdict
 from divulge.errors import BadInput, refuse_unknown
 from divulge.graph import Held, Step
-from divulge.runner import Observer, Runner, locked, versions
+from divulge.run_folder import locked, versions
+from divulge.runner import Observer, Runner
 from divulge.storage import fingerprint, load, save
 
 FINDINGS = "findings.json"

@@ -12,7 +12,7 @@ from divulge.auditing import Audit, audit
 from divulge.contract import Access, Candidates, Fitted, Gradients, Hyperparameters, Pipeline, TrainingData, Weights
 from divulge.defences import defended
 from divulge.errors import BadInput
-from divulge.runner import Observer
+from divulge.runner import Observer, one_blas_thread
 from divulge.victims import classical, classifiers, margins
 
 LEARNERS: dict[str, dict[str, Any]] = {
@@ -41,6 +41,11 @@ def run(out: Path, seed: int, observer: Observer | None = None) -> Audit:
     """Train learners with secret penalties and networks that explain themselves; steal from all, and poison a pipeline."""
     if seed < 0:
         raise BadInput(f"expected a seed from 0, got {seed}; correct it")
+    with one_blas_thread():
+        return _audited(out, seed, observer)
+
+
+def _audited(out: Path, seed: int, observer: Observer | None) -> Audit:
     rng = np.random.default_rng(seed)
     table = datasets.load("diabetes", standardised=True)
     here, elsewhere = np.split(rng.permutation(len(table.X)), [300])

@@ -1,20 +1,13 @@
-"""Runs attacks: seeds, parallelism, budgets, and a folder in which every finished piece is kept. The only door to joblib."""
+"""Runs attacks: seeds, parallelism, budgets. The only door to joblib."""
 
 from __future__ import annotations
 
-import fcntl
-import hashlib
 import os
-import re
-import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import replace
-from functools import cache
-from importlib.metadata import PackageNotFoundError, packages_distributions, version
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -22,14 +15,12 @@ import joblib
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from divulge import __version__
 from divulge.contract import Access, Budget, Context, Finding, Truth
 from divulge.contract.context import Forgetful, Memory, Task, one_by_one
 from divulge.errors import BadInput, StorageError, sentence
 from divulge.graph import Step
-from divulge.storage import fingerprint, load, save, sweep, write
-
-LOCK = ".lock"
+from divulge.run_folder import Pieces, code_version, versions
+from divulge.storage import fingerprint, write
 
 
 class Observer(Protocol):
@@ -125,7 +116,8 @@ class Runner:
             spread=self._spread,
         )
         try:
-            return step.attack.attempt(_accesses(step), context)
+            with one_blas_thread():
+                return step.attack.attempt(_accesses(step), context)
         except StorageError:
             raise
         except BadInput as error:
@@ -159,7 +151,8 @@ class Runner:
         scored = _finding(pieces, name)
         if scored is None:
             try:
-                scored = step.attack.judge(blind, _accesses(step), truth)
+                with one_blas_thread():
+                    scored = step.attack.judge(blind, _accesses(step), truth)
             except BadInput:
                 raise
             except Exception as error:  # as above: the finding stands, only its scores are missing
@@ -194,31 +187,12 @@ class Runner:
                 results.close()
 
 
-class Pieces:
-    """A folder of finished pieces: one JSON file a name, arrays beside them. A damaged piece is as good as none."""
+def one_blas_thread() -> AbstractContextManager[object]:
+    """Sums in one order, so that a seed gives the same digits on any number of cores.
 
-    def __init__(self, folder: Path, log: Callable[[str], None]) -> None:
-        self.folder = folder
-        self.log = log
-
-    def recall(self, name: str) -> Any:
-        path = self._path(name)
-        try:
-            if not path.exists():
-                raise KeyError(name)
-            return load(path)
-        except (StorageError, OSError) as error:
-            self.log(f"computing a piece again: {error}")
-            raise KeyError(name) from None
-
-    def keep(self, name: str, value: Any) -> None:
-        save(value, self._path(name))
-
-    def _path(self, name: str) -> Path:
-        """A name that an attack chose, as the name of a file in this folder and nowhere else."""
-        if not re.fullmatch(r"[\w-][\w.-]{0,79}", name, re.ASCII):
-            name = hashlib.sha256(name.encode()).hexdigest()
-        return self.folder / f"{name}.json"
+    It costs little: most products here are small, and on a busy machine threads only wait for each other.
+    """
+    return threadpool_limits(1, user_api="blas")  # type: ignore[no-any-return]  # threadpoolctl has no types
 
 
 def _finding(pieces: Memory, name: str) -> Finding[Any] | None:
@@ -231,64 +205,6 @@ def _finding(pieces: Memory, name: str) -> Finding[Any] | None:
 
 def _accesses(step: Step) -> tuple[Access, ...]:
     return tuple(held.access for held in step.inputs if held.access is not None)
-
-
-@contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Keep a second audit out of a run folder; a killed process lets go by itself."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if not (folder / LOCK).exists() and any(folder.iterdir()):
-            raise BadInput(
-                f"expected an empty folder or an earlier run at {folder}, got one with other files; choose another"
-            )
-        handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
-    except (OSError, ValueError) as error:
-        if isinstance(error, BadInput):
-            raise
-        reason = getattr(error, "strerror", None) or error
-        raise StorageError(f"cannot write in {folder}: {reason}; choose a folder you may write in") from None
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        sweep(folder)
-        yield
-    except BlockingIOError:
-        raise BadInput(f"another audit is running in {folder}; wait for it, or choose another folder") from None
-    finally:
-        os.close(handle)
-
-
-@cache
-def versions() -> dict[str, str]:
-    """What could change a result: Python and the numerical libraries, without importing them."""
-    found = {"divulge": __version__, "python": ".".join(map(str, sys.version_info[:3]))}
-    for name in ("numpy", "scipy", "scikit-learn", "torch"):
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found
-
-
-@cache
-def code_version(module: str) -> str:
-    """A hash of the source that computes a finding: ours, and the plug-in's own package."""
-    home = Path(__file__).parent
-    rooms = ("contract", "learners", "solvers", "attacks", "baselines", "studies", "victims", "defences")
-    files = [path for room in rooms for path in sorted((home / room).rglob("*.py"))]
-    top = module.split(".")[0]
-    digest = hashlib.sha256()
-    if top != "divulge":
-        spec = find_spec(top)
-        folders = list(spec.submodule_search_locations or []) if spec else []
-        files += [path for folder in folders for path in sorted(Path(folder).rglob("*.py"))]
-        if spec and spec.origin and not folders:
-            files.append(Path(spec.origin))
-        for distribution in packages_distributions().get(top, []):
-            digest.update(f"{distribution} {version(distribution)}".encode())
-    for path in files:
-        digest.update(path.read_bytes())
-    return digest.hexdigest()[:32]
 
 
 class _SingleThreaded:

@@ -18,7 +18,8 @@ from divulge import datasets, defences, graph, registry, victims
 from divulge.contract import Access, Candidates, Finding, Procedure, Truth
 from divulge.errors import BadInput, refuse_unknown
 from divulge.graph import Step
-from divulge.runner import Observer, Pieces, Runner, code_version
+from divulge.run_folder import Pieces, code_version
+from divulge.runner import Observer, Runner, one_blas_thread
 from divulge.storage import fingerprint
 
 Scale = Literal["quick", "paper"]
@@ -178,7 +179,8 @@ def run(
 ) -> Outcome:
     """Train every victim, attack it, pool the scores. With `out`, finished cells are found again."""
     runner = Runner(out, seed=seed, workers=workers, observer=observer)
-    return Outcome(experiment, tuple(_cell(experiment, changes, runner) for changes in experiment.cells()))
+    with one_blas_thread():
+        return Outcome(experiment, tuple(_cell(experiment, changes, runner) for changes in experiment.cells()))
 
 
 def _cell(experiment: Experiment, changes: Mapping[str, Any], runner: Runner) -> Cell:
