@@ -1,11 +1,14 @@
 """Write the parts of the documentation that the program knows best; with --check, only say whether they are current."""
 
+import ast
 import os
 import re
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+import grimp
 
 from divulge import registry
 
@@ -53,6 +56,80 @@ def command_line() -> str:
     return "\n".join(parts)
 
 
+def rooms() -> dict[str, set[str]]:
+    """Room -> rooms that it imports, by what stands in the source; a room is a module or package right under divulge."""
+    graph = grimp.build_graph("divulge", cache_dir=None)
+    imports: dict[str, set[str]] = {}
+    for module in graph.modules:
+        if module.count("."):
+            imports.setdefault(module.split(".")[1], set())
+            for other in graph.find_modules_directly_imported_by(module):
+                if other.count("."):
+                    imports[module.split(".")[1]].add(other.split(".")[1])
+    return {room: found - {room} for room, found in imports.items()}
+
+
+def nearest(imports: dict[str, set[str]]) -> dict[str, set[str]]:
+    """Without the arrows that follow from two others."""
+
+    def reached(room: str) -> set[str]:
+        return imports[room] | {far for near in imports[room] for far in reached(near)}
+
+    return {room: {one for one in near if not any(one in reached(other) for other in near - {one})}
+            for room, near in imports.items()}  # fmt: skip
+
+
+def purpose(path: Path) -> str:
+    """The first sentence of a module's or package's docstring."""
+    source = path / "__init__.py" if path.is_dir() else path
+    return (ast.get_docstring(ast.parse(source.read_text(encoding="utf-8"))) or "").partition("\n")[0]
+
+
+def architecture() -> str:
+    """Rooms and the arrows between them, and what each folder of solvers solves, from the source."""
+    imports, home = rooms(), HOME / "src" / "divulge"
+    arrows = [f"  {room} --> {other}" for room, near in sorted(nearest(imports).items()) for other in sorted(near)]
+    places = {room: home / room if (home / room).is_dir() else home / f"{room}.py" for room in sorted(imports)}
+    table = [f"| `{room}` | {purpose(path)} |" for room, path in places.items()]
+    folders = sorted(path for path in (home / "solvers").iterdir() if (path / "__init__.py").exists())
+    solved = [f"| `solvers/{path.name}` | {purpose(path)} | {_modules(path)} |" for path in folders]
+    leaks = sorted(path for path in (home / "attacks").iterdir() if (path / "__init__.py").exists())
+    attacked = [f"| `attacks/{path.name}` | {purpose(path)} |" for path in leaks]
+    return "\n".join(
+        [
+            "# Architecture",
+            "",
+            "Written by `make docs` from the source. An arrow is an import; those that follow from two others are left out.",
+            "",
+            "```mermaid",
+            "flowchart TD",
+            *arrows,
+            "```",
+            "",
+            "| room | what it is |",
+            "|---|---|",
+            *table,
+            "",
+            "## Where each problem is solved",
+            "",
+            "| folder | the problem | modules |",
+            "|---|---|---|",
+            *solved,
+            "",
+            "## Where each leak is",
+            "",
+            "| folder | the leak |",
+            "|---|---|",
+            *attacked,
+            "",
+        ]
+    )
+
+
+def _modules(path: Path) -> str:
+    return ", ".join(sorted(file.stem for file in path.glob("*.py") if file.stem != "__init__"))
+
+
 def picture(path: Path) -> None:
     """The top of the demonstration's report, as a browser shows it."""
     from playwright.sync_api import sync_playwright
@@ -73,7 +150,12 @@ def picture(path: Path) -> None:
 
 
 def main() -> int:
-    wanted = {HOME / "README.md": readme(), HOME / "docs" / "command-line.md": command_line()}
+    docs = HOME / "docs"
+    wanted = {
+        HOME / "README.md": readme(),
+        docs / "command-line.md": command_line(),
+        docs / "architecture.md": architecture(),
+    }
     if "--check" in sys.argv:
         stale = [path.name for path, text in wanted.items() if not path.exists() or path.read_text(encoding="utf-8") != text]
         if stale:

@@ -219,7 +219,7 @@ def report(run: Path, /) -> int:
 def main(tokens: Sequence[str] | None = None) -> int:
     """Run a command; every expected mistake ends with one sentence and exit code 2."""
     tokens = sys.argv[1:] if tokens is None else tokens
-    # Threads that wait should sleep: those of torch spin by default, and on a busy machine that takes up to eight times as long.
+    # Threads that wait should sleep: those of torch spin by default, which took up to eight times as long on a busy machine.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         if tokens[:1] in (["attack"], ["study"]):

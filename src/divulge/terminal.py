@@ -169,11 +169,10 @@ def show_studies(studies: Mapping[str, type[Procedure[Any, Any]]], *, as_json: b
         )
         for name, study in studies.items()
     ]
-    headings = ("study", "needs", "is a", "what it does", "paper")
     if as_json:
         say_json([dict(zip(("name", "needs", "kind", "purpose", "paper"), row, strict=True)) for row in rows])
         return
-    show_table(headings, rows)
+    show_table(("study", "needs", "is a", "what it does"), [row[:-1] for row in rows])
 
 
 def show_experiments(experiments: Sequence[Experiment], *, as_json: bool) -> None:
@@ -224,8 +223,9 @@ def _show_cells(outcomes: Sequence[Outcome]) -> None:
 
 def show_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     table = Table(box=None, header_style="bold")
-    for heading in headings:
-        table.add_column(heading, overflow="fold")
+    for number, heading in enumerate(headings):
+        name = not number and not any(" " in row[0] for row in rows)  # what a row is called stays in one piece
+        table.add_column(heading, overflow="fold", no_wrap=name)
     for row in rows:
         table.add_row(*map(escape, row))
     out.print(table)
