@@ -133,6 +133,7 @@ class Runner:
         provenance = replace(
             finding.provenance,
             attack=step.attack.name,
+            role=step.attack.role,
             title=step.attack.title,
             paper=step.attack.paper,
             options=step.attack.options(),

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Generic, TypeVar, cast, get_args, get_origin
 
 from divulge.contract.access import Access
 from divulge.contract.context import Context
-from divulge.contract.finding import Cost, Finding, Provenance, TaxonomyId, Verdict, Won
+from divulge.contract.finding import Cost, Finding, Provenance, Role, TaxonomyId, Verdict, Won
 from divulge.contract.metering import metered
 from divulge.contract.truth import Truth
 from divulge.errors import AttackFailed, BadInput, BudgetSpent, NotApplicable, TargetFailed, sentence
@@ -36,6 +36,7 @@ class Procedure(Generic[Needs, Won]):
     scored_by: ClassVar[type[Access] | None]
     "What its score is measured against; what it yields unless it says otherwise."
 
+    role: ClassVar[Role]
     needs: ClassVar[tuple[type[Access], ...]]
     yields: ClassVar[type[Access] | None]
 
@@ -101,6 +102,7 @@ class Procedure(Generic[Needs, Won]):
             cost=Cost(context.budget.spent - before, time.perf_counter() - start),
             provenance=Provenance(
                 attack=self.name,
+                role=self.role,
                 title=self.title,
                 paper=self.paper,
                 options=self.options(),
@@ -136,18 +138,21 @@ class Procedure(Generic[Needs, Won]):
 class Attack(Procedure[Needs, Won]):
     """A function from what is held to what is won; `Attack[Needs, Yields]` is an edge of the attack graph."""
 
+    role: ClassVar[Role] = "attack"
     yields: ClassVar[type[Access]]
 
 
 class Baseline(Procedure[Needs, Won]):
     """A published method to compare with. Its loot is measured and goes no further: it is no edge of the graph."""
 
+    role: ClassVar[Role] = "baseline"
     yields: ClassVar[type[Access]]
 
 
 class Study(Procedure[Needs, Access]):
     """Re-tests a remedy, maps a risk or draws a paper's figure. It wins nothing: what it saw is its evidence."""
 
+    role: ClassVar[Role] = "study"
     yields: ClassVar[None]
 
 

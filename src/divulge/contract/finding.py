@@ -13,6 +13,7 @@ from divulge.contract.figures import Figure
 from divulge.errors import BadInput
 
 Won = TypeVar("Won", bound=Access)
+Role = Literal["attack", "baseline", "study"]
 
 
 class Verdict(StrEnum):
@@ -63,6 +64,8 @@ class Provenance:
 
     attack: str
     "The attack's name in the registry, or the baseline's or study's."
+    role: Role = "attack"
+    "Only an attack is an edge of the graph."
     title: str = ""
     paper: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)

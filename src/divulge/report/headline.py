@@ -25,19 +25,29 @@ _WON = {"poison": "poison that raises the model's error"}
 def sentences(record: Record) -> list[str]:
     """The headline: how many attacks won, what each way through the graph reaches, and what that does not say."""
     paths = Paths(record)
-    tally = Counter(finding.verdict for finding in record.findings)
+    tally = Counter(finding.verdict for finding in record.findings if finding.provenance.role == "attack")
     if tally[Verdict.LEAK]:
-        return [_won(tally), *_chains(paths), *_direct(paths)]
+        return [_won(tally), *_chains(paths), *_direct(paths), *_shown(record)]
     said = []
     if tally[Verdict.NONE_FOUND]:
         one = tally[Verdict.NONE_FOUND] == 1
         ran, these = ("one attack", "this attack") if one else (f"{tally[Verdict.NONE_FOUND]} attacks", "these attacks")
         said.append(f"No leak found by the {ran} that ran: evidence of resistance to {these} only.")
-    else:
+    elif tally or not record.findings:
         said.append("No attack ran to its end: nothing is known of what this gives away.")
     if tally[Verdict.FAILED]:
         said.append(f"{wording.count(tally[Verdict.FAILED], 'attack')} failed, which says nothing either way.")
-    return said
+    return [*said, *_shown(record)] or ["No attack was run, and what was run instead shows no leak."]
+
+
+def _shown(record: Record) -> list[str]:
+    """What studies and baselines show, which nothing follows from."""
+    leaks = [
+        f"{finding.provenance.role} {wording.attack(finding).lower()}"
+        for finding in record.findings
+        if finding.provenance.role != "attack" and finding.verdict is Verdict.LEAK
+    ]
+    return [f"A leak is shown by the {wording.listing(leaks)}."] if leaks else []
 
 
 def _won(tally: Counter[Verdict]) -> str:

@@ -56,9 +56,9 @@ class Paths:
 
     @property
     def ends(self) -> list[Edge]:
-        """Leaks whose loot served no further leak: where the ways end."""
+        """Leaks whose loot served no further leak: where the ways end. What is no attack leads nowhere."""
         used = {name for edge in self.leaks for name in edge.sources}
-        return [edge for edge in self.leaks if edge.won not in used]
+        return [edge for edge in self.leaks if edge.won and edge.won not in used]
 
     def way(self, edge: Edge) -> list[str]:
         """The longest way to a leak's loot: names from what was held at the start to what was won."""
@@ -83,7 +83,7 @@ class Paths:
 
     def _edge(self, number: int, finding: Finding[Any]) -> Edge:
         won = finding.provenance.won
-        if finding.verdict is Verdict.LEAK and finding.loot is not None:
+        if finding.provenance.role == "attack" and finding.verdict is Verdict.LEAK and finding.loot is not None:
             won = won or f"{finding.loot.kind} {number}"  # an attack called on its own names no loot
             self.kinds.setdefault(won, finding.loot.kind)
         return Edge(number, finding, tuple(finding.provenance.inputs), won if won in self.kinds else "")
