@@ -64,8 +64,6 @@ class Provenance:
 
     attack: str
     "The attack's name in the registry, or the baseline's or study's."
-    role: Role = "attack"
-    "Only an attack is an edge of the graph."
     title: str = ""
     paper: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -77,6 +75,8 @@ class Provenance:
     "Name under which the loot is held afterwards."
     seed: int = 0
     versions: Mapping[str, str] = field(default_factory=dict)
+    role: Role = "attack"
+    "Only an attack is an edge of the graph."
 
 
 @dataclass(frozen=True, eq=False)
