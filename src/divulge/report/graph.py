@@ -35,7 +35,7 @@ class Box:
 
 
 @dataclass(frozen=True)
-class Line:
+class Connection:
     path: str
     style: str
     "The verdict of its finding."
@@ -48,7 +48,7 @@ class Drawing:
     width: float
     height: float
     boxes: list[Box]
-    lines: list[Line]
+    lines: list[Connection]
     words: str
 
     @property
@@ -91,7 +91,7 @@ def draw(record: Record) -> Drawing:
             link=f"#finding-{edge.number}",
         )
     drawn = [
-        Line(_curve(boxes[start], boxes[end], bends), *line)
+        Connection(_curve(boxes[start], boxes[end], bends), *line)
         for (start, end), bends, line in zip(lines, placed.bends, styles, strict=True)
     ]
     width = max((box.x + box.width for box in boxes.values()), default=0) + EDGE
