@@ -1,4 +1,4 @@
-"""The same questions as coverage.py and false_claims.py, on data that played no part in choosing any threshold.
+"""The same questions as interval_coverage.py and false_claims.py, on data that played no part in choosing any threshold.
 
 Nothing may be tuned on this file: whoever changes a threshold because of it writes a new one.
 """
@@ -7,7 +7,7 @@ import warnings
 from collections import Counter
 
 import numpy as np
-from coverage import LEARNERS
+from interval_coverage import LEARNERS
 from false_claims import handed
 from sklearn.datasets import load_iris, load_wine, make_friedman1
 from sklearn.linear_model import ElasticNet, Lasso, Ridge
