@@ -7,8 +7,8 @@ import warnings
 from collections import Counter
 
 import numpy as np
-from interval_coverage import LEARNERS
 from false_claims import handed
+from interval_coverage import LEARNERS
 from sklearn.datasets import load_iris, load_wine, make_friedman1
 from sklearn.linear_model import ElasticNet, Lasso, Ridge
 
