@@ -11,8 +11,8 @@ from pydantic import Field, NonNegativeInt
 from threadpoolctl import threadpool_limits
 
 from divulge.attacks.hyperparameters.estimators import by_training
-from divulge.attacks.hyperparameters.formulate import pose
-from divulge.attacks.hyperparameters.problem import CLASSIFIERS, Answer, Problem
+from divulge.attacks.hyperparameters.formulate import build_problem
+from divulge.attacks.hyperparameters.problem import Answer, StationarityProblem
 from divulge.attacks.hyperparameters.stealing import HyperparameterStealing, answers_to, choose, error
 from divulge.contract import (
     Access,
@@ -32,6 +32,7 @@ from divulge.contract import (
     option_class,
 )
 from divulge.errors import NotApplicable
+from divulge.learners.catalogue import learner_named
 from divulge.solvers.stationarity import backprop, svm, system as stationarity
 from divulge.solvers.stationarity.refit import STOCHASTIC
 
@@ -100,7 +101,7 @@ class RoundedRelease(Study[tuple[Fitted, TrainingData]]):
     "How often to train again at most, for each number of decimals and each of the two ways; 0 never trains."
 
     def run(self, held: tuple[Fitted, TrainingData], context: Context) -> Finding[Access]:
-        problem = pose(*held)
+        problem = build_problem(*held)
         whole = choose(answers_to(problem, self.confidence, self.trainings, context))
         unit, reference = problem.unit, whole.values.get(problem.unit, 0.0)
         if whole.verdict is not Verdict.LEAK or not reference:
@@ -146,7 +147,7 @@ class RoundedRelease(Study[tuple[Fitted, TrainingData]]):
     def _answers(self, rounded: Fitted, data: TrainingData, context: Context) -> list[Answer]:
         """Every estimator on its own: where one gives up, the next may not."""
         try:
-            problem = pose(rounded, data)
+            problem = build_problem(rounded, data)
         except NotApplicable as reason:
             return [Answer("every estimator", Verdict.NOT_APPLICABLE, str(reason))]
         try:
@@ -160,7 +161,9 @@ class RoundedRelease(Study[tuple[Fitted, TrainingData]]):
             for tight in ((False,) if slow else (False, True))
         ]
 
-    def _judged(self, problem: Problem, judged: Rounded, reference: float, evidence: dict[str, Any]) -> Finding[Access]:
+    def _judged(
+        self, problem: StationarityProblem, judged: Rounded, reference: float, evidence: dict[str, Any]
+    ) -> Finding[Access]:
         unit = problem.unit
         errors = judged.errors(unit, reference)
         guess = error(unit, reference, reference)
@@ -219,20 +222,20 @@ def rounded_to(fitted: Fitted, decimals: int) -> Fitted:
 def cost_of_rounding(fitted: Fitted, rounded: Fitted, data: TrainingData, gamma: float | None = None) -> float:
     """Share of labels that change on the training data; of a regression, the rise of its error in spreads of y."""
     X, y = fitted.prepared(data.X), data.y
-    assert y is not None  # checked by `pose`
+    assert y is not None  # checked by `build_problem`
     before, after = (_outputs(one, np.asarray(X, float), y, gamma) for one in (fitted, rounded))
     if _classifies(fitted, before, y):
         return float(np.mean(_labels(before) != _labels(after)))
     targets = np.asarray(y, float).reshape(len(y), -1)
-    if fitted.learner == "poisson":
+    if learner_named(fitted.learner).loss == "poisson":
         before, after = np.exp(before), np.exp(after)
     rise = np.sqrt(np.mean((after - targets) ** 2)) - np.sqrt(np.mean((before - targets) ** 2))
     return max(0.0, float(rise / (targets.std() or 1.0)))
 
 
 def _classifies(fitted: Fitted, outputs: Array, y: Array) -> bool:
-    classes = max(2, outputs.shape[1])
-    return fitted.learner in CLASSIFIERS or (fitted.learner == "network" and y.ndim == 1 and len(np.unique(y)) == classes)
+    learner, classes = learner_named(fitted.learner), max(2, outputs.shape[1])
+    return learner.classifier or (not learner.regression and y.ndim == 1 and len(np.unique(y)) == classes)
 
 
 def _labels(outputs: Array) -> Array:
@@ -248,11 +251,12 @@ def _outputs(fitted: Fitted, X: Array, y: Array, gamma: float | None) -> Array:
         assert fitted.coef is not None  # a model has one of the three
         return np.asarray(X @ np.atleast_2d(fitted.coef).T + intercept)
     kernel, dual = fitted.kernel, fitted.dual_coef
-    assert kernel is not None  # checked by `pose`
+    assert kernel is not None  # checked by `build_problem`
     support = fitted.more["support"].astype(int) if "support" in fitted.more else np.arange(len(X))
-    width = kernel.gamma or gamma or 1 / X.shape[1]
-    K = stationarity.gram(kernel.name, X, width, kernel.degree, kernel.coef0, X[support])
-    if fitted.learner == "svc":
+    gamma = kernel.gamma or gamma or 1 / X.shape[1]
+    K = stationarity.gram(kernel.name, X, gamma, kernel.degree, kernel.coef0, X[support])
+    learner = learner_named(fitted.learner)
+    if learner.form == "support vectors" and learner.classifier:
         return _votes(K, dual, np.unique(y, return_inverse=True)[1][support], np.atleast_1d(intercept))
     return np.asarray(K @ (dual.T if "support" in fitted.more else dual.reshape(len(support), -1)) + intercept)
 
@@ -299,8 +303,8 @@ def _says(answer: Answer, unit: str, off: float) -> str:
     return f"{answer.estimator} {claims} {answer.values[unit]:.4g}, {off_by}"
 
 
-def _cost(problem: Problem, cost: float) -> str:
-    labels = problem.fitted.learner in CLASSIFIERS
+def _cost(problem: StationarityProblem, cost: float) -> str:
+    labels = problem.learner.classifier
     if not cost:
         return f"changes no {'label' if labels else 'error'}"
     return f"changes {_share(cost)} of the labels" if labels else f"adds {_share(cost)} of the targets' spread to the error"
@@ -326,7 +330,9 @@ def _line(one: Rounded, unit: str, reference: float) -> str:
     return f"{one.words}: {'; '.join(parts)}."
 
 
-def _figures(problem: Problem, tried: list[Rounded], judged: Rounded | None, reference: float) -> tuple[Curve, ...]:
+def _figures(
+    problem: StationarityProblem, tried: list[Rounded], judged: Rounded | None, reference: float
+) -> tuple[Curve, ...]:
     unit = problem.unit
     points: dict[str, list[tuple[int, float]]] = {}
     for one in tried:
@@ -336,7 +342,7 @@ def _figures(problem: Problem, tried: list[Rounded], judged: Rounded | None, ref
     series = {name: (np.array(line, float)[:, 0], np.array(line, float)[:, 1]) for name, line in points.items()}
     series["guess"] = kept, np.full(len(kept), error(unit, reference, reference).null)
     marks = {} if judged is None else {JUDGED: float(judged.decimals)}
-    classifies = problem.fitted.learner in CLASSIFIERS
+    classifies = problem.learner.classifier
     cost = np.array([one.cost for one in tried])
     return (
         Curve("Error against digits kept", "decimals", f"relative error of {unit}", series, log_y=True, marks=marks),

@@ -14,7 +14,7 @@ from pydantic import Field, NonNegativeInt
 from scipy import stats
 from threadpoolctl import threadpool_limits
 
-from divulge.attacks.hyperparameters.formulate import pose
+from divulge.attacks.hyperparameters.formulate import build_problem
 from divulge.attacks.hyperparameters.stealing import HyperparameterStealing, answers_to, choose
 from divulge.contract import (
     Access,
@@ -33,10 +33,9 @@ from divulge.contract import (
     option_class,
 )
 from divulge.errors import NotApplicable
+from divulge.learners.catalogue import LEARNERS
 
-REGRESSIONS = {"ridge": "alpha", "lasso": "alpha"}
-UNITS = {**REGRESSIONS, "ridge_classifier": "alpha", "logistic": "C", "linear_svc": "C", "svc": "C"}
-"Learner -> what it calls its penalty, or the inverse of it."
+TUNED = [name for name, learner in LEARNERS.items() if learner.tuning is not None]
 POWERS = tuple(float(power) for power in np.linspace(-3, 3, 13))
 CONFIDENCE = 0.95
 CLAIMED = 0.99  # confidence of what is stolen
@@ -103,7 +102,7 @@ class TrainStealRetrain(Study[Pipeline]):
         }  # fmt: skip
         draw = partial(_kept_draw, data=(held.X, held.y, held.X_val, held.y_val, held.learner), options=options)
         draws = [Draw(**kept) for kept in context.map("draws", draw, range(self.draws))]
-        return self._judged(draws, len(held.X), check, UNITS[held.learner])
+        return self._judged(draws, len(held.X), check, LEARNERS[held.learner].unit)
 
     def _judged(self, draws: list[Draw], n: int, measure: str, unit: str) -> Finding[Access]:
         found = [draw for draw in draws if draw.stolen is not None]
@@ -179,7 +178,7 @@ def one_draw(
 ) -> Draw:
     """Sample, have it tuned, steal, train on everything; and the rival, who tunes on everything."""
     X, y, X_val, y_val, learner = data
-    unit = UNITS[learner]
+    unit = LEARNERS[learner].unit
     penalties = 10.0 ** np.sort(grid)[::-1]  # of equals the strongest wins
     values = (1 / penalties if unit == "C" else penalties).tolist()
     rows = _sample(y, learner, fraction, rng)
@@ -195,8 +194,8 @@ def one_draw(
         retrained = None
         if stolen is not None:
             with _timed(seconds, "retraining", clock):
-                # The paper's λ weighs the sum of losses, which the lasso divides by the number of rows.
-                carried = stolen * len(rows) / len(X) if learner == "lasso" else stolen
+                # The paper's λ weighs the sum of losses, which some learners divide by the number of rows.
+                carried = stolen * len(rows) / len(X) if LEARNERS[learner].averaged else stolen
                 model = _learner(learner, carried).fit(X, y)
             retrained = float(model.score(X_val, y_val))
         with _timed(seconds, "tuning", clock):
@@ -218,7 +217,9 @@ def tune(learner: str, X: Array, y: Array, values: list[float], folds: int, seed
     """The value that cross-validation likes best, and the model trained with it."""
     from sklearn.model_selection import KFold, StratifiedKFold
 
-    parts = list((KFold if learner in REGRESSIONS else StratifiedKFold)(folds, shuffle=True, random_state=seed).split(X, y))
+    parts = list(
+        (KFold if LEARNERS[learner].regression else StratifiedKFold)(folds, shuffle=True, random_state=seed).split(X, y)
+    )
     scores = [
         np.mean([_learner(learner, value).fit(X[rest], y[rest]).score(X[part], y[part]) for rest, part in parts])
         for value in values
@@ -243,11 +244,12 @@ def _kept_draw(_: int, rng: np.random.Generator, data: Any, options: dict[str, A
 
 def _checked(learner: str, y: Array, fraction: float, folds: int) -> str:
     """The measure of its models, or why the sample cannot be tuned."""
-    if learner not in UNITS:
-        raise NotApplicable(f"a {learner} is not tuned here; of the learners {', '.join(UNITS)} are")
+    if learner not in TUNED:
+        raise NotApplicable(f"a {learner} is not tuned here; of the learners {', '.join(TUNED)} are")
     if y.ndim > 1:
         raise NotApplicable("one target a point can be tuned for, and there are several")
-    if learner in REGRESSIONS:
+    regression = LEARNERS[learner].regression
+    if regression:
         if y.dtype.kind == "U":
             raise NotApplicable(f"a {learner} needs numbers as targets, and these are names")
         fewest, least = round(fraction * len(y)), 2 * folds
@@ -258,30 +260,22 @@ def _checked(learner: str, y: Array, fraction: float, folds: int) -> str:
         fewest, least = round(fraction * int(counts.min())), folds
     if fewest < least:
         raise NotApplicable(
-            f"a sample of {fraction:g} would have {fewest} points{' of a class' if learner not in REGRESSIONS else ''}, "
+            f"a sample of {fraction:g} would have {fewest} points{'' if regression else ' of a class'}, "
             f"and {folds} folds need {least}; raise the fraction"
         )
-    return "R²" if learner in REGRESSIONS else "accuracy"
+    return "R²" if regression else "accuracy"
 
 
 def _sample(y: Array, learner: str, fraction: float, rng: np.random.Generator) -> Array:
     """Rows in random order, of every class its share."""
-    groups = [np.arange(len(y))] if learner in REGRESSIONS else [np.flatnonzero(y == one) for one in np.unique(y)]
+    groups = [np.arange(len(y))] if LEARNERS[learner].regression else [np.flatnonzero(y == one) for one in np.unique(y)]
     return rng.permutation(np.concatenate([rng.permutation(group)[: round(fraction * len(group))] for group in groups]))
 
 
 def _learner(learner: str, value: float) -> Any:
-    from sklearn import linear_model, svm
-
-    made = {
-        "ridge": linear_model.Ridge,
-        "lasso": linear_model.Lasso,
-        "ridge_classifier": linear_model.RidgeClassifier,
-        "logistic": linear_model.LogisticRegression,
-        "linear_svc": partial(svm.LinearSVC, dual=False),
-        "svc": svm.SVC,
-    }[learner]
-    return made(**{UNITS[learner]: value})
+    record = LEARNERS[learner]
+    assert record.estimator is not None  # what is tuned can be trained
+    return record.estimator.load()(**{record.unit: value}, **(record.tuning or {}))
 
 
 def _steal(model: Any, X: Array, y: Array, unit: str, trainings: int) -> tuple[float | None, int]:
@@ -290,7 +284,7 @@ def _steal(model: Any, X: Array, y: Array, unit: str, trainings: int) -> tuple[f
     counting = Context(progress=lambda done, total: seen.append(done))
     for most in (0, trainings):
         try:
-            best = choose(answers_to(pose(Fitted.of(model), TrainingData(X, y)), CLAIMED, most, counting))
+            best = choose(answers_to(build_problem(Fitted.of(model), TrainingData(X, y)), CLAIMED, most, counting))
         except NotApplicable:
             break
         value = best.values.get(unit, 0.0)

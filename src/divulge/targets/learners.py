@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -10,75 +9,12 @@ import numpy as np
 from divulge.contract import Array, Kernel
 from divulge.contract.checks import numbers
 from divulge.errors import BadInput
+from divulge.learners.catalogue import ESTIMATORS
+from divulge.learners.records import Estimator, Learner
 from divulge.targets.networks import is_module, layers
 
-
-@dataclass(frozen=True)
-class Learner:
-    """How one class of estimators is read."""
-
-    name: str
-    "Our name for the learner."
-    secrets: dict[str, str]
-    "Hyperparameter -> the attribute it is kept in."
-    settings: tuple[str, ...] = ()
-    "Arguments that are commonly known. A hyperparameter must never be listed here: an attack reads these."
-    more: tuple[str, ...] = ()
-    "What else it learns, without the underscore at the end."
-    replayed: bool = True
-    "Whether fitting the plain estimator again, with the hyperparameter found, does what this class did last."
-    fixed: dict[str, Any] = field(default_factory=dict)
-    "Settings that the class itself decides."
-
-
-_ALPHA = {"alpha": "alpha"}
-_COMMON = ("fit_intercept", "max_iter", "tol")
-_RIDGE = (*_COMMON, "positive", "solver", "random_state")
-_DESCENT = (*_COMMON, "positive", "precompute", "selection", "random_state")
-_LOGISTIC = (*_COMMON, "solver", "dual", "class_weight", "intercept_scaling", "random_state")
-_LINEAR_SVC = (*_COMMON, "loss", "penalty", "dual", "multi_class", "class_weight", "intercept_scaling", "random_state")
-_SVM = ("max_iter", "tol", "shrinking")
-_SGD = (
-    *_COMMON, "loss", "penalty", "shuffle", "learning_rate", "eta0", "power_t", "early_stopping", "validation_fraction",
-    "n_iter_no_change", "average", "random_state",
-)  # fmt: skip
-_MLP = (
-    "activation", "hidden_layer_sizes", "solver", "batch_size", "learning_rate", "learning_rate_init", "power_t", "max_iter",
-    "shuffle", "random_state", "tol", "momentum", "nesterovs_momentum", "early_stopping", "validation_fraction", "beta_1",
-    "beta_2", "n_iter_no_change", "max_fun", "loss",
-)  # fmt: skip
-_KERNEL = ("penalty",)
-
-LEARNERS: dict[str, Learner] = {
-    "Ridge": Learner("ridge", _ALPHA, _RIDGE),
-    "RidgeCV": Learner("ridge", {"alpha": "alpha_"}, ("fit_intercept",), replayed=False, fixed={"solver": "svd"}),
-    "RidgeClassifier": Learner("ridge_classifier", _ALPHA, (*_RIDGE, "class_weight")),
-    "RidgeClassifierCV": Learner(
-        "ridge_classifier", {"alpha": "alpha_"}, ("fit_intercept", "class_weight"), replayed=False, fixed={"solver": "svd"}
-    ),
-    "Lasso": Learner("lasso", _ALPHA, _DESCENT, ("n_iter",)),
-    "LassoCV": Learner("lasso", {"alpha": "alpha_"}, _DESCENT, ("n_iter",)),
-    "ElasticNet": Learner("elastic_net", {"alpha": "alpha", "l1_ratio": "l1_ratio"}, _DESCENT, ("n_iter",)),
-    "ElasticNetCV": Learner("elastic_net", {"alpha": "alpha_", "l1_ratio": "l1_ratio_"}, _DESCENT, ("n_iter",)),
-    "KernelRidge": Learner("kernel_ridge", {"alpha": "alpha", "gamma": "gamma"}),
-    "LogisticRegression": Learner("logistic", {"C": "C", "l1_ratio": "l1_ratio"}, _LOGISTIC, ("n_iter",)),
-    "LogisticRegressionCV": Learner(
-        "logistic", {"C": "C_", "l1_ratio": "l1_ratio_"}, _LOGISTIC, ("n_iter",), replayed=False
-    ),
-    "LinearSVC": Learner("linear_svc", {"C": "C"}, _LINEAR_SVC, ("n_iter",)),
-    "SVC": Learner("svc", {"C": "C", "gamma": "_gamma"}, (*_SVM, "class_weight"), ("support", "support_vectors")),
-    "SVR": Learner("svr", {"C": "C", "epsilon": "epsilon", "gamma": "_gamma"}, _SVM, ("support", "support_vectors")),
-    "SGDClassifier": Learner("sgd_classifier", {"alpha": "alpha", "l1_ratio": "l1_ratio"}, (*_SGD, "class_weight")),
-    "SGDRegressor": Learner("sgd_regressor", {"alpha": "alpha", "l1_ratio": "l1_ratio"}, _SGD),
-    "PoissonRegressor": Learner("poisson", _ALPHA, (*_COMMON, "solver"), ("n_iter",)),
-    "HuberRegressor": Learner("huber", {"alpha": "alpha", "epsilon": "epsilon"}, _COMMON, ("scale", "n_iter")),
-    "MLPClassifier": Learner("mlp_classifier", _ALPHA, _MLP),
-    "MLPRegressor": Learner("mlp_regressor", _ALPHA, _MLP),
-    "KernelLogistic": Learner("kernel_logistic", _ALPHA, _KERNEL),
-    "KernelSVM": Learner("kernel_svm", _ALPHA),
-}
-"Classes that are read; the last two are the learners of the paper that scikit-learn lacks."
-
+WRAPPED = [title for title, (learner, estimator) in ESTIMATORS.items() if learner.wrapped and estimator.replayed]
+"Classes that a OneVsRestClassifier may hold."
 SCALERS = ("MaxAbsScaler", "MinMaxScaler", "PCA", "RobustScaler", "StandardScaler")
 
 
@@ -88,27 +24,27 @@ def learned(model: object) -> dict[str, Any]:
         return {"learner": "network", "layers": layers(model), "settings": {}}
     prepare, estimator = _unwrapped(model)
     inner = _inner(estimator)
-    learner = _known(inner[0])
+    learner, read = _known(inner[0])
     told: Any = inner[0]
-    settings = {name: getattr(told, name) for name in learner.settings if hasattr(told, name)} | learner.fixed
+    settings = {name: getattr(told, name) for name in read.settings if hasattr(told, name)} | dict(read.fixed)
     if hasattr(told, "solver_"):  # which one "auto" chose
         settings["solver"] = told.solver_
     if not isinstance(settings.get("random_state", 0), int | np.integer):
         settings["random_state"] = None
     if isinstance(settings.get("precompute"), np.ndarray):
         settings["precompute"] = True
-    if learner.name == "logistic":
-        settings["penalty"] = _penalty(_secret(told, learner.secrets["l1_ratio"]))
+    if learner.penalty_is_ratio:
+        settings["penalty"] = _penalty(_secret(told, read.secrets["l1_ratio"]))
     if len(inner) > 1:
         settings["multi_class"] = "ovr"
-    if not learner.replayed:
+    if not read.replayed:
         settings["replayed"] = False
     fields = {
         "learner": learner.name,
         "kernel": _kernel(told) if hasattr(told, "kernel") else None,
         "settings": settings,
         "prepare": prepare,
-        "more": {name: _stacked(inner, f"{name}_") for name in learner.more if hasattr(told, f"{name}_")},
+        "more": {name: _stacked(inner, f"{name}_") for name in read.learns if hasattr(told, f"{name}_")},
     }
     if hasattr(told, "coefs_"):
         return fields | {"layers": tuple((W.T, b) for W, b in zip(told.coefs_, told.intercepts_, strict=True))}
@@ -125,19 +61,17 @@ def secrets(model: object) -> dict[str, float]:
     """The hyperparameters a model was fitted with, in its own units."""
     _, estimator = _unwrapped(model)
     told: Any = _inner(estimator)[0]
-    learner = _known(told)
-    found = {name: _secret(told, place, name) for name, place in learner.secrets.items()}
-    single = getattr(told, "penalty", "elasticnet") if learner.name.startswith("sgd") else ""
-    if learner.name == "logistic":
-        single = _penalty(found["l1_ratio"])
-    if single and single != "elasticnet":
+    learner, read = _known(told)
+    found = {name: _secret(told, place, name) for name, place in read.secrets.items()}
+    penalty = _penalty(found["l1_ratio"]) if learner.penalty_is_ratio else getattr(told, "penalty", "elasticnet")
+    if penalty != "elasticnet":
         found.pop("l1_ratio", None)
     if "gamma" in found:
-        width = _kernel(told).gamma
-        if width is None or told.kernel == "linear":
+        gamma = _kernel(told).gamma
+        if gamma is None or told.kernel == "linear":
             del found["gamma"]
         else:
-            found["gamma"] = width
+            found["gamma"] = gamma
     return found
 
 
@@ -148,7 +82,7 @@ def _penalty(l1_ratio: float) -> str:
 def _secret(told: Any, place: str, name: str = "") -> float:
     value = getattr(told, place)
     blank = np.ndim(value) and all(one is None for one in np.ravel(value))
-    if value is None or blank or isinstance(value, str):  # no grid of ratios; a width that is worked out
+    if value is None or blank or isinstance(value, str):  # no grid of ratios; a gamma that is worked out
         return 0.0
     values = np.unique(numbers(value, f"the hyperparameter {name}"))
     if len(values) != 1:
@@ -211,9 +145,9 @@ def _inner(estimator: Any) -> list[Any]:
         if not hasattr(estimator, "estimators_"):
             raise BadInput("expected a fitted OneVsRestClassifier, got one that has learned nothing; call fit first")
         inside = type(estimator.estimators_[0]).__name__
-        if inside not in ("LogisticRegression", "LinearSVC"):
+        if inside not in WRAPPED:
             raise BadInput(
-                f"expected LogisticRegression or LinearSVC in a OneVsRestClassifier, got {inside}; "
+                f"expected {' or '.join(WRAPPED)} in a OneVsRestClassifier, got {inside}; "
                 "audit its estimators_ one at a time, with labels 0 and 1"
             )
         return list(estimator.estimators_)
@@ -228,16 +162,16 @@ def _stacked(estimators: list[Any], name: str, optional: bool = True) -> Array |
     return arrays[0] if len(arrays) == 1 else np.concatenate([np.atleast_1d(array) for array in arrays])
 
 
-def _known(estimator: object) -> Learner:
+def _known(estimator: object) -> tuple[Learner, Estimator]:
     name = type(estimator).__name__
-    if name not in LEARNERS:
+    if name not in ESTIMATORS:
         raise BadInput(
-            f"expected a scikit-learn {', '.join(LEARNERS)}, a pipeline or search around one, or a torch module, "
+            f"expected a scikit-learn {', '.join(ESTIMATORS)}, a pipeline or search around one, or a torch module, "
             f"got {name}; pass one of these or plain arrays"
         )
     if not any(hasattr(estimator, learned) for learned in ("coef_", "dual_coef_", "coefs_")):
         raise BadInput(f"expected a fitted {name}, got one that has learned nothing; call fit first")
-    return LEARNERS[name]
+    return ESTIMATORS[name]
 
 
 def _kernel(estimator: Any) -> Kernel:

@@ -3,38 +3,19 @@
 from __future__ import annotations
 
 import warnings
-from importlib import import_module
 from typing import Any
 
 from divulge.contract import Array
 from divulge.errors import refuse_unknown
+from divulge.learners.catalogue import LEARNERS
 
-CLASSES = {
-    "ridge": "sklearn.linear_model.Ridge",
-    "ridge_classifier": "sklearn.linear_model.RidgeClassifier",
-    "lasso": "sklearn.linear_model.Lasso",
-    "elastic_net": "sklearn.linear_model.ElasticNet",
-    "kernel_ridge": "sklearn.kernel_ridge.KernelRidge",
-    "logistic": "sklearn.linear_model.LogisticRegression",
-    "linear_svc": "sklearn.svm.LinearSVC",
-    "svc": "sklearn.svm.SVC",
-    "svr": "sklearn.svm.SVR",
-    "sgd_classifier": "sklearn.linear_model.SGDClassifier",
-    "sgd_regressor": "sklearn.linear_model.SGDRegressor",
-    "poisson": "sklearn.linear_model.PoissonRegressor",
-    "huber": "sklearn.linear_model.HuberRegressor",
-    "mlp_classifier": "sklearn.neural_network.MLPClassifier",
-    "mlp_regressor": "sklearn.neural_network.MLPRegressor",
-    "kernel_logistic": "divulge.victims.kernels.KernelLogistic",
-    "kernel_svm": "divulge.victims.kernels.KernelSVM",
-}
+TRAINED = {name: learner.estimator for name, learner in LEARNERS.items() if learner.estimator is not None}
 
 
 def train(learner: str, X: Array, y: Array, **settings: Any) -> Any:
     """A fitted estimator; `settings` go to its constructor, but for `lam` (C = 1 / lam) and `one_vs_rest`."""
-    refuse_unknown([learner], CLASSES, "learner")
-    module, _, name = CLASSES[learner].rpartition(".")
-    make = getattr(import_module(module), name)
+    refuse_unknown([learner], TRAINED, "learner")
+    make = TRAINED[learner].load()
     one_vs_rest = settings.pop("one_vs_rest", False)
     if "lam" in settings:
         settings["C"] = 1 / settings.pop("lam")

@@ -18,12 +18,7 @@ from sklearn.svm import SVC, SVR, LinearSVC
 
 from divulge import Fitted, Gradients, Hyperparameters, Parameters, Predictions, TrainingData, Verdict, audit, datasets
 from divulge.attacks import AlgorithmIdentification
-from divulge.attacks.hyperparameters.identification import (
-    CLASSIFICATION,
-    KERNEL_CLASSIFICATION,
-    KERNEL_REGRESSION,
-    REGRESSION,
-)
+from divulge.attacks.hyperparameters.identification import candidates
 from divulge.victims.kernels import KernelLogistic, KernelSVM
 
 
@@ -45,8 +40,12 @@ def identify(estimator, data):
 
 
 def test_there_are_at_least_13_candidates_for_classification_and_6_for_regression():
-    assert len({one.title for one in CLASSIFICATION + KERNEL_CLASSIFICATION}) >= 13
-    assert len({one.title for one in REGRESSION + KERNEL_REGRESSION}) >= 6
+    def titles(classifiers):
+        kinds = ((False, False), (True, False), (True, True))
+        return {one.title for dual, machines in kinds for one in candidates(dual, classifiers, machines)}
+
+    assert len(titles(True)) >= 13
+    assert len(titles(False)) >= 6
 
 
 @pytest.mark.parametrize(

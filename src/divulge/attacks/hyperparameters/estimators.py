@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from divulge.attacks.hyperparameters.problem import ROUNDING, Answer, Intervals, Problem, counted
+from divulge.attacks.hyperparameters.problem import ROUNDING, Answer, Intervals, StationarityProblem, counted
 from divulge.contract import Array, Score, Verdict
 from divulge.errors import NotApplicable
 from divulge.solvers.stationarity import replay, svm, system as stationarity
@@ -29,7 +29,7 @@ UNRELATED = "a gradient in a random direction, in the median"
 WITNESS = "gradient left unexplained"
 
 
-def by_equations(problem: Problem, confidence: float) -> Answer:
+def by_equations(problem: StationarityProblem, confidence: float) -> Answer:
     """Least squares over the stationarity equations; of a hinge loss, over what its margin does not hide."""
     name = "projection" if problem.hinges else "stationarity"
     if problem.hinges and (len(problem.systems) < len(problem.hinges) or not problem.system.b.any()):
@@ -48,7 +48,7 @@ def by_equations(problem: Problem, confidence: float) -> Answer:
             Verdict.NOT_APPLICABLE,
             f"the residuals of this data do not add up to nothing, as the intercept of the {problem.title} model makes "
             "them where it was fitted; the model was trained on other data, or its parameters were rounded",
-            hopeless=problem.decimals is None,
+            unidentifiable=problem.decimals is None,
         )
     _refuse_different_penalties(problem, estimate, confidence)
     scores = {WITNESS: Score(estimate.leftover, estimate.luck, UNRELATED, better="lower")}
@@ -92,11 +92,11 @@ def by_equations(problem: Problem, confidence: float) -> Answer:
         values,
         intervals,
         scores=scores,
-        hopeless=problem.direct and problem.decimals is None,
+        unidentifiable=problem.direct and problem.decimals is None,
     )
 
 
-def _allowed(problem: Problem) -> float:
+def _allowed(problem: StationarityProblem) -> float:
     """The share of the gradient that may be left unexplained on the data the model was fitted on."""
     system = problem.system
     size = float(np.linalg.norm(system.b)) or 1.0
@@ -108,11 +108,10 @@ def _allowed(problem: Problem) -> float:
         return min(STATIONARY, CONVERGED + cut)
     if problem.centred or problem.stopped:
         return STATIONARY
-    squared = problem.fitted.learner in ("ridge", "ridge_classifier", "lasso", "elastic_net", "kernel_ridge")
-    return UNCONFIRMED if squared else CONVERGED
+    return UNCONFIRMED if problem.learner.loss == "squared" else CONVERGED
 
 
-def _refuse_different_penalties(problem: Problem, pooled: Estimate, confidence: float) -> None:
+def _refuse_different_penalties(problem: StationarityProblem, pooled: Estimate, confidence: float) -> None:
     telling = [one for one in problem.systems if one.A.any(axis=0).all() and len(problem.systems) > 1]
     alone = [stationarity.solve(one, confidence, problem.stopped) for one in telling if len(one.b) >= one.A.shape[1]]
     for one in alone:
@@ -123,7 +122,7 @@ def _refuse_different_penalties(problem: Problem, pooled: Estimate, confidence: 
             raise NotApplicable(f"the outputs have different penalties ({listed}); audit them one at a time")
 
 
-def _by_range(problem: Problem, name: str) -> Answer:
+def _by_range(problem: StationarityProblem, name: str) -> Answer:
     """A margin that hides every direction still bounds the penalty: the weights on it lie between 0 and 1."""
     ranges = [svm.range_of_penalty(one, max(1e-9, 10 * one.blur)) for one in problem.hinges]
     ends = [one for one in ranges if one is not None]
@@ -147,14 +146,16 @@ def _by_range(problem: Problem, name: str) -> Answer:
     )
 
 
-def by_training(problem: Problem, first: Answer, *, tight: bool, most: int, seen: Callable[[int], None]) -> Answer:
+def by_training(
+    problem: StationarityProblem, first: Answer, *, tight: bool, most: int, seen: Callable[[int], None]
+) -> Answer:
     """Train again until the parameters are the ones observed: as the owner did, or to the minimum (`tight`)."""
     name = "path matching" if tight else "replay"
     trainer = problem.trainer
     obstacle = trainer.no_path if tight else trainer.obstacle
     if obstacle or most < 3:
         return Answer(name, Verdict.NOT_APPLICABLE, obstacle or "no trainings were allowed")
-    machine = problem.fitted.learner in ("svc", "svr")
+    machine = problem.learner.form == "support vectors"
     known = {key: value for key, value in first.values.items() if machine and first.settled(key)}
     wanted = [key for key in dict.fromkeys((*problem.names, *first.values)) if key not in known]
 
@@ -233,6 +234,6 @@ def _around(first: Answer, wanted: list[str]) -> Intervals:
     return around
 
 
-def _digits_in(problem: Problem) -> float:
+def _digits_in(problem: StationarityProblem) -> float:
     assert problem.cut is not None
     return float(np.log10(np.maximum(np.abs(problem.observed) / problem.cut, 1)).sum())

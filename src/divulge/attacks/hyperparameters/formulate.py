@@ -2,45 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from divulge.attacks.hyperparameters.networks import pose_network
-from divulge.attacks.hyperparameters.problem import AVERAGED, CLASSIFIERS, UNITS, Problem, counted, named_kernel
-from divulge.attacks.hyperparameters.svm import pose_machine
+from divulge.attacks.hyperparameters.networks import build_network_problem
+from divulge.attacks.hyperparameters.problem import StationarityProblem, counted, named_kernel
+from divulge.attacks.hyperparameters.svm import build_svm_problem
 from divulge.contract import Array, Fitted, TrainingData
 from divulge.errors import BadInput, NotApplicable
+from divulge.learners.catalogue import learner_named
+from divulge.learners.records import Learner
 from divulge.solvers.shared import rounding
 from divulge.solvers.stationarity import bandwidth, svm, system as stationarity
 from divulge.solvers.stationarity.losses import LOSSES, Loss, huber
 from divulge.solvers.stationarity.refit import Trainer, row
 from divulge.solvers.stationarity.system import System
 
-LEARNERS = (
-    "ridge", "lasso", "elastic_net", "kernel_ridge", "poisson", "huber", "svr", "sgd_regressor", "mlp_regressor", "network",
-    *CLASSIFIERS,
-)  # fmt: skip
-KERNELISED = ("kernel_ridge", "kernel_logistic", "kernel_svm")
 DIRECT = ("cholesky", "svd")  # solvers of ridge that solve outright
-SGD_LOSSES = {
-    "hinge": "hinge", "log_loss": "logistic", "squared_hinge": "squared_hinge", "modified_huber": "modified_huber",
-    "squared_error": "squared",
-}  # fmt: skip
 UNSETTLED = 1e-4  # of an equation's terms: what L-BFGS leaves of the one for Huber's scale
 SURE = 3.0  # standard deviations of what cut-off digits add
 
 
-def pose(fitted: Fitted, data: TrainingData) -> Problem:
-    """Write down the equations, or say why there are none."""
-    learner = fitted.learner
-    if learner not in LEARNERS:
-        raise BadInput(f"expected a learner out of {', '.join(LEARNERS)}, got {learner!r}; fit one of these")
+def build_problem(fitted: Fitted, data: TrainingData) -> StationarityProblem:
+    """Write down the stationarity equations ∇loss(w) + λ ∇penalty(w) = 0 at the learned w, or say why there are none."""
+    learner = learner_named(fitted.learner)
     if data.y is None:
         raise NotApplicable("the training labels are not held, and the objective depends on them")
-    if data.y.dtype.kind == "U" and learner not in (*CLASSIFIERS, "network"):
-        raise BadInput(f"expected numbers as targets of a {learner} model, got text; pass the y it was fitted on")
+    if data.y.dtype.kind == "U" and learner.regression:
+        raise BadInput(f"expected numbers as targets of a {learner.name} model, got text; pass the y it was fitted on")
     prepared = fitted.prepared(data.X)
     X, weight = np.asarray(prepared, float), _weights(fitted, data)
     kernel = fitted.kernel
@@ -48,30 +40,31 @@ def pose(fitted: Fitted, data: TrainingData) -> Problem:
     if kernel is not None and kernel.gamma is not None:
         told["gamma"] = kernel.gamma
     trainer = Trainer(learner, fitted.settings, told, prepared, data.y, data.sample_weight)
-    if learner == "svr" or (learner == "svc" and fitted.coef is None):
+    if learner.form == "support vectors" and (learner.regression or fitted.coef is None):
         if data.sample_weight is not None and not data.sample_weight.all():
             used = data.sample_weight > 0  # libsvm numbers its support vectors without the points that weigh nothing
-            return pose(fitted, TrainingData(data.X[used], data.y[used], data.sample_weight[used]))
-        return pose_machine(fitted, X, weight, trainer)
-    if fitted.layers or learner in ("mlp_classifier", "mlp_regressor", "network"):
-        return pose_network(fitted, X, data.y, weight, trainer)
+            return build_problem(fitted, TrainingData(data.X[used], data.y[used], data.sample_weight[used]))
+        return build_svm_problem(fitted, X, weight, trainer)
+    if fitted.layers or learner.form == "network":
+        return build_network_problem(fitted, X, data.y, weight, trainer)
     loss, Y = _targets(fitted, data.y)
     parameters = _parameters(fitted, X, Y)
-    if learner in KERNELISED:
+    if learner.form == "kernel":
         return _kernel(fitted, X, Y, parameters, weight, loss, trainer)
     return _linear(fitted, X, Y, parameters, weight, loss, trainer)
 
 
-def _linear(fitted: Fitted, X: Array, Y: Array, W: Array, weight: Array, loss: Loss, trainer: Trainer) -> Problem:
-    learner, settings = fitted.learner, fitted.settings
+def _linear(
+    fitted: Fitted, X: Array, Y: Array, W: Array, weight: Array, loss: Loss, trainer: Trainer
+) -> StationarityProblem:
+    learner, settings = learner_named(fitted.learner), fitted.settings
     free, c = fitted.intercept is not None, _intercepts(fitted, W)
-    liblinear = learner == "linear_svc" or settings.get("solver") == "liblinear"
+    liblinear = learner.solver_in(settings) == "liblinear"
     scaling = float(settings.get("intercept_scaling", 1)) if liblinear and free else None
-    total = float(weight.sum()) if learner in AVERAGED else 1.0
+    total = float(weight.sum()) if learner.averaged else 1.0
     penalties = _penalties(fitted)
     common: dict[str, Any] = {
-        "fitted": fitted, "unit": UNITS.get(learner, "alpha"), "penalties": penalties, "trainer": trainer,
-        "weight": weight, "total": total,
+        "fitted": fitted, "penalties": penalties, "trainer": trainer, "weight": weight, "total": total,
         "observed": row(fitted.coef, fitted.intercept, None, None, len(X)),
         "decimals": rounding.rounded_to(np.asarray(fitted.coef)),
     }  # fmt: skip
@@ -84,19 +77,19 @@ def _linear(fitted: Fitted, X: Array, Y: Array, W: Array, weight: Array, loss: L
             svm.hinge(X, Y[:, k], W[k], float(c[k]), weight, column, scaling is not None, touching) for k in range(len(W))
         ]
         projected = [system for system in map(svm.projected, hinges) if system is not None]
-        return Problem(systems=_precise(projected, fitted.coef), hinges=hinges, **common)
-    aside: dict[str, tuple[float, float]] = {}
-    if learner == "huber":
-        loss, aside = _huber(fitted, X @ W[0] + c[0] - Y[:, 0], weight)
+        return StationarityProblem(systems=_precise(projected, fitted.coef), hinges=hinges, **common)
+    auxiliary: dict[str, tuple[float, float]] = {}
+    if learner.loss == "huber":
+        loss, auxiliary = _huber(fitted, X @ W[0] + c[0] - Y[:, 0], weight)
     squared = loss is LOSSES["squared"]
-    centred = squared and free and not learner.startswith("sgd")
+    centred = squared and free and not learner.stochastic
     found = stationarity.gradient(loss, X, Y, W, c, weight, centred)
     positive = bool(settings.get("positive"))
     used = W > 0 if positive else np.full(W.shape, True)  # a coefficient held at its bound has a gradient of its own
     systems = stationarity.systems(
         found, W, penalties, free=free and scaling is None, constant=None if scaling is None else (c, scaling), used=used
     )
-    if learner == "huber":
+    if learner.loss == "huber":
         # What L-BFGS leaves of the scale moves every residual a little, and with them the gradient.
         systems = [replace(system, A=2 * system.A, noise=UNSETTLED * float(np.linalg.norm(system.b))) for system in systems]
     _refuse_vanishing(stationarity.stacked(systems), len(penalties))
@@ -108,13 +101,13 @@ def _linear(fitted: Fitted, X: Array, Y: Array, W: Array, weight: Array, loss: L
     level = _best_constant(loss, Y, weight, W) if free else np.zeros(len(W))
     from_middle = Y - np.average(Y, axis=0, weights=weight) if centred else Y
     start = stationarity.at_nothing(loss, X, from_middle, level, weight)
-    return Problem(
+    return StationarityProblem(
         systems=systems,
         start_size=float(np.linalg.norm(start[0])),
         direct=squared and settings.get("solver") in DIRECT,
         centred=centred,
         stopped=_stopped(fitted, Y, weight, start, scaling),
-        aside=aside,
+        auxiliary=auxiliary,
         **common,
     )
 
@@ -131,13 +124,13 @@ def _stopped(fitted: Fitted, Y: Array, weight: Array, start: tuple[Array, Array]
     settings, tol = fitted.settings, fitted.settings.get("tol")
     if not isinstance(tol, int | float):
         return 0.0
-    solver = settings.get("solver")
-    if (fitted.learner == "logistic" and solver in ("lbfgs", "newton-cg", "newton-cholesky")) or fitted.learner == "poisson":
+    learner = learner_named(fitted.learner)
+    solver = learner.solver_in(settings)
+    if solver in learner.stops_by_gradient:
         # Below, an objective no longer falls by more than its rounding, whatever the tolerance.
         finest = 3e-7 * np.sqrt(start[0].shape[1]) if solver != "newton-cholesky" else 0.0
         return float(max(tol, finest) * weight.sum())
-    liblinear = fitted.learner == "linear_svc" or solver == "liblinear"
-    if liblinear and not (settings.get("dual") is True or settings.get("loss") == "hinge"):
+    if solver == "liblinear" and not (settings.get("dual") is True or settings.get("loss") == "hinge"):
         share = min(float((Y > 0).mean(axis=0).min()), float((Y < 0).mean(axis=0).min()))
         first = np.concatenate([start[0], (scaling or 0) * start[1][:, None]], axis=1)
         sizes = np.abs(first).sum(axis=1) if "l1" in _penalties(fitted) else np.linalg.norm(first, axis=1)
@@ -145,18 +138,20 @@ def _stopped(fitted: Fitted, Y: Array, weight: Array, start: tuple[Array, Array]
     return 0.0
 
 
-def _kernel(fitted: Fitted, X: Array, Y: Array, dual: Array, weight: Array, loss: Loss, trainer: Trainer) -> Problem:
+def _kernel(
+    fitted: Fitted, X: Array, Y: Array, dual: Array, weight: Array, loss: Loss, trainer: Trainer
+) -> StationarityProblem:
     penalties = _penalties(fitted)
     observed = row(None, None, fitted.dual_coef, None, len(X))
     common: dict[str, Any] = {
-        "fitted": fitted, "unit": "alpha", "penalties": penalties, "trainer": trainer, "weight": weight,
+        "fitted": fitted, "penalties": penalties, "trainer": trainer, "weight": weight,
         "observed": observed, "decimals": rounding.rounded_to(observed),
     }  # fmt: skip
     kernel = named_kernel(fitted)
-    aside: dict[str, tuple[float, float]] = {}
+    auxiliary: dict[str, tuple[float, float]] = {}
     gamma = kernel.gamma
     if gamma is None:
-        gamma, aside = _width(fitted, X, Y, dual, weight)
+        gamma, auxiliary = _width(fitted, X, Y, dual, weight)
     K = stationarity.gram(kernel.name, X, gamma, kernel.degree, kernel.coef0)
     systems = _precise(stationarity.kernel_systems(loss, K, Y, dual, weight, penalties), fitted.dual_coef)
     _refuse_vanishing(stationarity.stacked(systems), len(penalties))
@@ -165,8 +160,8 @@ def _kernel(fitted: Fitted, X: Array, Y: Array, dual: Array, weight: Array, loss
         lost = K if penalties == ("l2",) else K @ K
         systems = [replace(one, noise=float(SURE * unit * np.linalg.norm(lost))) for one in systems]
     start = float(np.linalg.norm(weight[:, None] * loss.slope(np.zeros_like(Y), Y)))
-    direct = fitted.learner == "kernel_ridge" and common["decimals"] is None
-    return Problem(systems=systems, start_size=start, direct=direct, aside=aside, **common)
+    direct = learner_named(fitted.learner).solver in DIRECT and common["decimals"] is None
+    return StationarityProblem(systems=systems, start_size=start, direct=direct, auxiliary=auxiliary, **common)
 
 
 def _width(fitted: Fitted, X: Array, Y: Array, dual: Array, weight: Array) -> tuple[float, dict[str, tuple[float, float]]]:
@@ -174,7 +169,7 @@ def _width(fitted: Fitted, X: Array, Y: Array, dual: Array, weight: Array) -> tu
     kernel = named_kernel(fitted)
     if kernel.name not in stationarity.WIDTHS:
         return 1 / X.shape[1], {}
-    if fitted.learner != "kernel_ridge":
+    if learner_named(fitted.learner).loss != "squared":
         raise NotApplicable(
             f"the width of the kernel is not known, and of a {fitted.learner.replace('_', ' ')} it is not attacked"
         )
@@ -220,48 +215,41 @@ def _noise(X: Array, weight: Array, loss: Loss, Y: Array, W: Array, c: Array, k:
 
 def _targets(fitted: Fitted, y: Array) -> tuple[Loss, Array]:
     """The loss and its targets (n, outputs)."""
-    learner, settings = fitted.learner, fitted.settings
-    if learner not in CLASSIFIERS:
-        name = {"poisson": "poisson", "huber": "squared"}.get(learner, "squared")
-        if learner == "sgd_regressor":
-            name = _sgd_loss(settings)
-        if learner == "poisson" and np.min(y) < 0:
+    learner, settings = learner_named(fitted.learner), fitted.settings
+    if not learner.classifier:
+        if learner.loss == "poisson" and np.min(y) < 0:
             raise BadInput("expected targets that are not negative for a poisson model; pass the y it was fitted on")
-        return LOSSES[name], np.asarray(y, float).reshape(len(y), -1)
+        return _loss(learner, settings), np.asarray(y, float).reshape(len(y), -1)
     if y.ndim > 1:
-        raise BadInput(f"expected one label a point for a {learner} model, got shape {y.shape}; pass class labels")
+        raise BadInput(f"expected one label a point for a {learner.name} model, got shape {y.shape}; pass class labels")
     classes = np.unique(y)
     if len(classes) < 2:
         raise BadInput(
-            f"expected labels of at least two classes for a {learner} model, got one; pass the y it was fitted on"
+            f"expected labels of at least two classes for a {learner.name} model, got one; pass the y it was fitted on"
         )
     if settings.get("multi_class") == "crammer_singer":
         raise NotApplicable("the Crammer-Singer loss compares classes with each other; only one-vs-rest is attacked")
-    name = {
-        "ridge_classifier": "squared", "logistic": "logistic", "kernel_logistic": "logistic", "kernel_svm": "squared_hinge",
-        "svc": "hinge",
-    }.get(learner, "")  # fmt: skip
-    if learner == "linear_svc":
-        name = str(settings.get("loss", "squared_hinge"))
-    if learner == "sgd_classifier":
-        name = _sgd_loss(settings)
-    if learner == "logistic" and len(classes) > 2 and settings.get("multi_class") != "ovr":
-        return LOSSES["softmax"], (y[:, None] == classes).astype(float)
+    if learner.multiclass and len(classes) > 2 and settings.get("multi_class") != "ovr":
+        return LOSSES[learner.multiclass], (y[:, None] == classes).astype(float)
     signs = np.where(y[:, None] == classes, 1.0, -1.0)
-    return LOSSES[name], signs[:, 1:] if len(classes) == 2 else signs
+    return _loss(learner, settings), signs[:, 1:] if len(classes) == 2 else signs
 
 
-def _sgd_loss(settings: Any) -> str:
-    loss = settings.get("loss")
-    if loss not in SGD_LOSSES:
-        raise NotApplicable(
-            f"the loss {loss!r} of stochastic descent is not attacked; of its losses {', '.join(SGD_LOSSES)} are"
-        )
-    return SGD_LOSSES[loss]
+def _loss(learner: Learner, settings: Mapping[str, Any]) -> Loss:
+    """The loss that its settings say; Huber's, until its scale is known, is squared."""
+    name = learner.loss
+    if learner.losses:
+        told = settings.get("loss", name or None)
+        if told not in learner.losses:
+            raise NotApplicable(
+                f"the loss {told!r} of stochastic descent is not attacked; of its losses {', '.join(learner.losses)} are"
+            )
+        name = learner.losses[told]
+    return LOSSES["squared" if name == "huber" else name]
 
 
 def _penalties(fitted: Fitted) -> tuple[str, ...]:
-    penalty = fitted.settings.get("penalty", {"lasso": "l1", "elastic_net": "elasticnet"}.get(fitted.learner, "l2"))
+    penalty = fitted.settings.get("penalty", learner_named(fitted.learner).penalty)
     if penalty is None:
         raise NotApplicable("the model was trained without a penalty, so there is no hyperparameter of one")
     return {"l1": ("l1",), "l2": ("l2",)}.get(penalty, ("l1", "l2"))
@@ -275,8 +263,8 @@ def _weights(fitted: Fitted, data: TrainingData) -> Array:
         return weight
     assert data.y is not None
     classes, members, counts = np.unique(data.y, return_inverse=True, return_counts=True)
-    alone = ("linear_svc", "sgd_classifier")
-    if len(classes) > 2 and (fitted.learner in alone or fitted.settings.get("multi_class") == "ovr"):
+    alone = learner_named(fitted.learner).one_vs_rest or fitted.settings.get("multi_class") == "ovr"
+    if len(classes) > 2 and alone:
         raise NotApplicable(
             "class weights differ from output to output in a one-vs-rest model; audit the outputs one at a time"
         )
@@ -318,7 +306,7 @@ def _intercepts(fitted: Fitted, W: Array) -> Array:
 
 def _parameters(fitted: Fitted, X: Array, Y: Array) -> Array:
     """Coefficients (outputs, d), or dual ones (outputs, n), that fit the data at hand."""
-    if fitted.learner in KERNELISED:
+    if learner_named(fitted.learner).form == "kernel":
         name, learned, wanted, what = "dual_coef", fitted.dual_coef, len(X), f"each of the {len(X)} training points"
     else:
         name, learned, wanted, what = "coef", fitted.coef, X.shape[1], f"each of the {X.shape[1]} features"
@@ -331,7 +319,7 @@ def _parameters(fitted: Fitted, X: Array, Y: Array) -> Array:
         )
     if len(parameters) != Y.shape[1]:
         outputs, got = counted(len(parameters), "output"), Y.shape[1]
-        if fitted.learner in CLASSIFIERS:
+        if learner_named(fitted.learner).classifier:
             raise BadInput(f"expected labels that need {outputs}, as the model has, got such that need {got}; pass its y")
         raise BadInput(
             f"expected targets with {len(parameters)} columns, one for each output of the model, got {got}; "

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from pydantic import Field
 from scipy.optimize import brentq
 
-from divulge.attacks.hyperparameters.formulate import pose
-from divulge.attacks.hyperparameters.problem import Problem
+from divulge.attacks.hyperparameters.formulate import build_problem
+from divulge.attacks.hyperparameters.problem import StationarityProblem
 from divulge.attacks.hyperparameters.stealing import HyperparameterStealing
 from divulge.attacks.hyperparameters.svm import by_bound
 from divulge.contract import (
@@ -29,6 +29,8 @@ from divulge.contract import (
     option_class,
 )
 from divulge.errors import BadInput, NotApplicable
+from divulge.learners.catalogue import LEARNERS, learner_named
+from divulge.learners.records import Learner, Setup
 from divulge.solvers.stationarity import svm, system as stationarity
 
 NOTHING = 1e-9  # a share of the penalty this small is none
@@ -39,55 +41,17 @@ ZERO = 1e-12  # of the largest coefficient: an extracted 0 comes with rounding e
 CHANCE = 1e-2  # how often a gradient that has nothing to do with a learner may look like its own
 FLOOR = 1e-13  # leftovers below are rounding, and equal
 
-DESCENT = {"tol": 1e-4, "max_iter": 1000, "selection": "cyclic"}
-LBFGS = {"solver": "lbfgs", "tol": 1e-4, "max_iter": 100}
-SAGA = {"solver": "saga", "tol": 1e-4, "max_iter": 100}
-LIBLINEAR = {"solver": "liblinear", "tol": 1e-4, "max_iter": 100, "intercept_scaling": 1, "dual": False}
-SVM = {"tol": 1e-4, "max_iter": 1000, "intercept_scaling": 1, "dual": "auto", "multi_class": "ovr"}
-
 
 @dataclass(frozen=True)
 class Candidate:
-    """A learner as scikit-learn sets it up by default."""
+    """A learner, set up as scikit-learn does by default."""
 
-    title: str
-    learner: str
-    settings: dict[str, Any] = field(default_factory=dict)
-    plain: tuple[str, ...] = ()
-    "Candidates that this one contains: it is only named where they do not do."
+    learner: Learner
+    setup: Setup
 
-
-REGRESSION = (
-    Candidate("ridge", "ridge", {"solver": "cholesky"}),
-    Candidate("lasso", "lasso", DESCENT),
-    Candidate("elastic net", "elastic_net", DESCENT, ("ridge", "lasso")),
-    Candidate("Poisson regression", "poisson", LBFGS),
-    Candidate("Huber regression", "huber", {"tol": 1e-5, "max_iter": 100}, ("ridge",)),
-)
-CLASSIFICATION = (
-    Candidate("ridge classifier", "ridge_classifier", {"solver": "cholesky"}),
-    Candidate("logistic regression, L2", "logistic", {**LBFGS, "penalty": "l2"}),
-    Candidate("logistic regression, L1", "logistic", {**SAGA, "penalty": "l1"}),
-    Candidate(
-        "logistic regression, elastic net",
-        "logistic",
-        {**SAGA, "penalty": "elasticnet"},
-        ("logistic regression, L2", "logistic regression, L1"),
-    ),
-    Candidate("logistic regression of liblinear, L2", "logistic", {**LIBLINEAR, "penalty": "l2", "multi_class": "ovr"}),
-    Candidate("logistic regression of liblinear, L1", "logistic", {**LIBLINEAR, "penalty": "l1", "multi_class": "ovr"}),
-    Candidate("linear SVM, squared hinge, L2", "linear_svc", {**SVM, "loss": "squared_hinge", "penalty": "l2"}),
-    Candidate("linear SVM, squared hinge, L1", "linear_svc", {**SVM, "loss": "squared_hinge", "penalty": "l1"}),
-    Candidate("linear SVM, hinge", "linear_svc", {**SVM, "loss": "hinge", "penalty": "l2"}),
-    Candidate("SVC with a linear kernel", "svc", {"tol": 1e-3}),
-)
-KERNEL_REGRESSION = (Candidate("kernel ridge", "kernel_ridge"), Candidate("SVR", "svr", {"tol": 1e-3}))
-KERNEL_CLASSIFICATION = (
-    Candidate("kernel logistic regression, L2", "kernel_logistic", {"penalty": "l2"}),
-    Candidate("kernel logistic regression, L1", "kernel_logistic", {"penalty": "l1"}),
-    Candidate("kernel SVM, squared hinge", "kernel_svm"),
-    Candidate("SVC", "svc", {"tol": 1e-3}),
-)
+    @property
+    def title(self) -> str:
+        return self.setup.title
 
 
 @option_class
@@ -114,7 +78,7 @@ class AlgorithmIdentification(Attack[tuple[Parameters, TrainingData], Fitted]):
         if not ranked:
             raise NotApplicable("no learner that is known here has parameters of this shape for such targets")
         best = _plainest(ranked)
-        rest = [one for one in ranked if one is not best and best.candidate.title not in one.candidate.plain]
+        rest = [one for one in ranked if one is not best and best.candidate.title not in one.candidate.setup.contains]
         figure = HeatMap(
             "Gradient left unexplained, by learner",
             x="", y="learner", values=np.array([[one.leftover] for one in ranked]),
@@ -169,7 +133,7 @@ class Ranked:
     """A candidate and what it leaves of its own gradient."""
 
     candidate: Candidate
-    problem: Problem
+    problem: StationarityProblem
     leftover: float
     shares: tuple[float, ...]
     "Of the gradient that each of its penalties explains."
@@ -182,7 +146,7 @@ def same_learner(one: Fitted, other: Fitted) -> bool:
 
     def objective(fitted: Fitted) -> tuple[Any, ...]:
         settings = fitted.settings
-        default = {"logistic": "l2", "linear_svc": "l2", "kernel_logistic": "l2"}.get(fitted.learner)
+        default = learner_named(fitted.learner).penalty
         liblinear = settings.get("solver") == "liblinear" and fitted.intercept is not None
         return fitted.learner, settings.get("penalty", default), settings.get("loss"), liblinear
 
@@ -193,7 +157,7 @@ def rank(parameters: Parameters, data: TrainingData) -> Iterator[Ranked]:
     """Every candidate that such parameters could come from, with the leftover of its best penalty."""
     for candidate in _candidates(parameters, data):
         try:
-            problem = pose(_as_fitted(parameters, candidate, data), data)
+            problem = build_problem(_as_fitted(parameters, candidate, data), data)
             if problem.hinges:
                 left = float(np.sqrt(np.mean([svm.leftover(one) ** 2 for one in problem.hinges])))
                 yield Ranked(candidate, problem, max(left, FLOOR), (1.0,))
@@ -205,7 +169,7 @@ def rank(parameters: Parameters, data: TrainingData) -> Iterator[Ranked]:
                 shares = tuple((sizes / (sizes.sum() or 1.0)).tolist())
                 yield Ranked(candidate, problem, max(estimate.leftover, FLOOR), shares, estimate.chance)
             else:
-                if not by_bound(problem).hopeless:
+                if not by_bound(problem).unidentifiable:
                     yield Ranked(candidate, problem, 1e-3, (1.0,))
         except (NotApplicable, BadInput, np.linalg.LinAlgError, FloatingPointError):
             continue
@@ -214,9 +178,9 @@ def rank(parameters: Parameters, data: TrainingData) -> Iterator[Ranked]:
 def _plainest(ranked: list[Ranked]) -> Ranked:
     """The first, unless it only contains a plainer one that does as well: then that."""
     best = ranked[0]
-    if not best.candidate.plain:
+    if not best.candidate.setup.contains:
         return best
-    plainer = [one for one in ranked if one.candidate.title in best.candidate.plain]
+    plainer = [one for one in ranked if one.candidate.title in best.candidate.setup.contains]
     lone = min(best.shares) < PENALTY_SHARE
     for one in plainer:
         if one.leftover <= UNRELATED and (lone or one.leftover <= 10 * max(best.leftover, 1e-6)):
@@ -224,38 +188,45 @@ def _plainest(ranked: list[Ranked]) -> Ranked:
     return best
 
 
-def _candidates(parameters: Parameters, data: TrainingData) -> tuple[Candidate, ...]:
+def candidates(dual: bool, classifiers: bool, machines: bool) -> list[Candidate]:
+    """Set-ups of learners whose parameters are dual coefficients or not; `machines` are those with support vectors."""
+    return [
+        Candidate(learner, setup)
+        for learner in LEARNERS.values()
+        for setup in learner.setups
+        if setup.dual == dual
+        and learner.classifier == classifiers
+        and (not dual or (learner.form == "support vectors") == machines)
+    ]
+
+
+def _candidates(parameters: Parameters, data: TrainingData) -> list[Candidate]:
     assert data.y is not None
     classes = len(np.unique(data.y))
     labels = data.y.dtype.kind == "U" or (classes <= 20 and np.array_equal(data.y, np.round(np.asarray(data.y, float))))
-    if parameters.dual_coef is not None:
-        found = KERNEL_CLASSIFICATION if labels else KERNEL_REGRESSION
-        machines = parameters.intercept is not None
-        return tuple(one for one in found if (one.learner in ("svc", "svr")) == machines)
-    return CLASSIFICATION if labels else REGRESSION
+    return candidates(parameters.dual_coef is not None, labels, machines=parameters.intercept is not None)
 
 
 def _as_fitted(parameters: Parameters, candidate: Candidate, data: TrainingData) -> Fitted:
     """The parameters, as if this candidate had learned them."""
-    settings = {**candidate.settings, "fit_intercept": parameters.intercept is not None}
-    if candidate.learner in ("svc", "svr") and parameters.dual_coef is not None:
+    learner, settings = candidate.learner, candidate.setup.settings
+    if parameters.dual_coef is not None and learner.form == "support vectors":
         dual = parameters.dual_coef.reshape(len(data.X), -1)
         support = np.flatnonzero(np.abs(dual).sum(axis=1))
         return Fitted(
-            candidate.learner, intercept=parameters.intercept, dual_coef=dual[support].T, kernel=parameters.kernel,
-            more={"support": support}, settings=candidate.settings,
+            learner.name, intercept=parameters.intercept, dual_coef=dual[support].T, kernel=parameters.kernel,
+            more={"support": support}, settings=settings,
         )  # fmt: skip
     if parameters.dual_coef is not None:
-        return Fitted(
-            candidate.learner, dual_coef=parameters.dual_coef, kernel=parameters.kernel, settings=candidate.settings
-        )
+        return Fitted(learner.name, dual_coef=parameters.dual_coef, kernel=parameters.kernel, settings=settings)
     more = {}
-    if candidate.learner == "huber":
+    if learner.loss == "huber":
         more = {"scale": np.array([_huber_scale(parameters, data)])}
     assert parameters.coef is not None
     size = float(np.abs(parameters.coef).max(initial=0))
     coef = np.where(np.abs(parameters.coef) <= ZERO * size, 0.0, parameters.coef)
-    return Fitted(candidate.learner, coef=coef, intercept=parameters.intercept, more=more, settings=settings)
+    settings = {**settings, "fit_intercept": parameters.intercept is not None}
+    return Fitted(learner.name, coef=coef, intercept=parameters.intercept, more=more, settings=settings)
 
 
 def _huber_scale(parameters: Parameters, data: TrainingData) -> float:

@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from divulge.attacks.hyperparameters.problem import AVERAGED, UNITS, Problem
+from divulge.attacks.hyperparameters.problem import StationarityProblem
 from divulge.contract import Array, Fitted
 from divulge.errors import BadInput, NotApplicable
+from divulge.learners.catalogue import learner_named
 from divulge.solvers.shared import rounding
 from divulge.solvers.stationarity import backprop, system as stationarity
 from divulge.solvers.stationarity.losses import LOSSES, Loss
@@ -16,7 +17,7 @@ from divulge.solvers.stationarity.refit import Trainer
 from divulge.solvers.stationarity.system import System
 
 
-def pose_network(fitted: Fitted, X: Array, y: Array, weight: Array, trainer: Trainer) -> Problem:
+def build_network_problem(fitted: Fitted, X: Array, y: Array, weight: Array, trainer: Trainer) -> StationarityProblem:
     layers, settings = fitted.layers, fitted.settings
     if not layers:
         raise BadInput(f"expected the layers of the {fitted.learner} model, got none; pass layers=((W, b), ...)")
@@ -37,15 +38,14 @@ def pose_network(fitted: Fitted, X: Array, y: Array, weight: Array, trainer: Tra
     epsilon = max(float(np.finfo(W.dtype).eps) for W, _ in layers)
     observed = np.concatenate([np.ravel(part) for layer in layers for part in layer]).astype(float)
     tol = settings.get("tol", 0.0) if settings.get("solver") == "lbfgs" else 0.0
-    return Problem(
+    return StationarityProblem(
         fitted=fitted,
-        unit=UNITS.get(fitted.learner, "alpha"),
         penalties=("l2",),
         systems=[replace(system, epsilon=epsilon)],
         trainer=trainer,
         observed=observed,
         weight=weight,
-        total=float(weight.sum()) if fitted.learner in AVERAGED else 1.0,
+        total=float(weight.sum()) if learner_named(fitted.learner).averaged else 1.0,
         start_size=start,
         stopped=float(tol * weight.sum()),
         decimals=rounding.rounded_to(observed),
@@ -54,21 +54,23 @@ def pose_network(fitted: Fitted, X: Array, y: Array, weight: Array, trainer: Tra
 
 def _network_losses(fitted: Fitted, y: Array, outputs: int) -> list[tuple[Loss, Array]]:
     """The losses that fit the outputs and the targets; which one it was, the equations tell."""
-    if fitted.learner == "mlp_regressor":
-        if fitted.settings.get("loss", "squared_error") != "squared_error":
-            raise NotApplicable(
-                f"a network trained with the loss {fitted.settings['loss']!r} is not attacked; squared_error is"
-            )
-        return [(LOSSES["squared"], _columns(y, outputs))]
+    learner = learner_named(fitted.learner)
+    labelled = learner.classifier or y.dtype.kind == "U"
+    if learner.regression:
+        usual = next(iter(learner.losses))
+        told = fitted.settings.get("loss", usual)
+        if told not in learner.losses:
+            raise NotApplicable(f"a network trained with the loss {told!r} is not attacked; {usual} is")
+        return [(LOSSES[learner.losses[told]], _columns(y, outputs))]
     classes = np.unique(y)
     if outputs > 1 and y.ndim == 1 and len(classes) == outputs:
         return [(LOSSES["softmax"], (y[:, None] == classes).astype(float))]
     if outputs == 1 and len(classes) == 2:
         binary = (LOSSES["logistic"], np.where(y.reshape(-1, 1) == classes[1], 1.0, -1.0))
-        if fitted.learner == "mlp_classifier" or y.dtype.kind == "U":
+        if labelled:
             return [binary]
         return [binary, (LOSSES["mean_squared"], _columns(y, 1))]
-    if fitted.learner == "mlp_classifier" or y.dtype.kind == "U":
+    if labelled:
         raise BadInput(
             f"expected labels of {max(2, outputs)} classes, as the network has outputs, got {len(classes)}; "
             "pass the y it was fitted on"
@@ -80,7 +82,7 @@ def _network_system(
     fitted: Fitted, X: Array, weight: Array, activation: str, loss: Loss, Y: Array, inner: bool
 ) -> tuple[System, float]:
     found = backprop.gradient(fitted.layers, X, lambda f: weight[:, None] * loss.slope(f, Y), activation)
-    biased = fitted.learner == "network"  # torch decays biases too, scikit-learn leaves them free
+    biased = learner_named(fitted.learner).decays_biases
     values, sizes, parameters, free = [], [], [], []
     first = 0 if inner else len(found) - 1
     for (dW, db, size_W, size_b), (W, b) in list(zip(found, fitted.layers, strict=True))[first:]:

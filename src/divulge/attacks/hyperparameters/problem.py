@@ -10,18 +10,13 @@ import numpy as np
 
 from divulge.contract import Array, Fitted, Kernel, Score, Verdict
 from divulge.errors import BadInput
+from divulge.learners.catalogue import learner_named
+from divulge.learners.records import Learner
 from divulge.solvers.stationarity import system as stationarity
 from divulge.solvers.stationarity.refit import Trainer
 from divulge.solvers.stationarity.svm import Hinge
 from divulge.solvers.stationarity.system import Estimate, System
 
-CLASSIFIERS = (
-    "ridge_classifier", "logistic", "linear_svc", "svc", "sgd_classifier", "mlp_classifier", "kernel_logistic", "kernel_svm",
-)  # fmt: skip
-AVERAGED = ("lasso", "elastic_net", "poisson", "sgd_classifier", "sgd_regressor", "network")
-"Learners that divide the loss by the total weight."
-UNITS = {"logistic": "C", "linear_svc": "C", "svc": "C", "svr": "C", "network": "weight_decay"}
-"How a learner states its penalty, where it is not alpha."
 ROUNDING = 100.0  # times machine precision: what is left of an equation that was solved outright
 SHARP = 1e-9  # relative width of an interval that needs no second opinion
 
@@ -29,12 +24,10 @@ Intervals = dict[str, tuple[float, float]]
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
+class StationarityProblem:
     """A learner's objective at its learned parameters."""
 
     fitted: Fitted
-    unit: str
-    "Its own name for the size of the penalty: alpha, C or weight_decay."
     penalties: tuple[str, ...]
     systems: list[System]
     "One an output; they should share their penalties. None for support vector machines."
@@ -54,7 +47,7 @@ class Problem:
     stopped: float = 0.0
     "The largest entry of the gradient with which the solver was content; 0 where that is not known."
     hinges: list[Hinge] = field(default_factory=list)
-    aside: dict[str, tuple[float, float]] = field(default_factory=dict)
+    auxiliary: dict[str, tuple[float, float]] = field(default_factory=dict)
     "Other hyperparameters, found on the way: value and half its interval."
     decimals: int | None = None
     "After how many digits the parameters were cut off."
@@ -64,14 +57,23 @@ class Problem:
         return stationarity.stacked(self.systems)
 
     @property
+    def learner(self) -> Learner:
+        return learner_named(self.fitted.learner)
+
+    @property
+    def unit(self) -> str:
+        """The learner's own name for the size of the penalty: alpha, C or weight_decay."""
+        return self.learner.unit
+
+    @property
     def title(self) -> str:
-        return self.fitted.learner.replace("_", " ")
+        return self.learner.title
 
     @property
     def names(self) -> tuple[str, ...]:
         """Every hyperparameter asked for."""
         ratio = ("l1_ratio",) if len(self.penalties) == 2 else ()
-        return (self.unit, *ratio, *self.aside)
+        return (self.unit, *ratio, *self.auxiliary)
 
     @property
     def intercepts(self) -> int:
@@ -106,7 +108,7 @@ class Problem:
             ratio, half = float(parts[0]) / size, float(np.sqrt(slope @ covariance @ slope))
             low, high = np.clip([ratio - half, ratio + half], 0, 1).tolist()
             values["l1_ratio"], intervals["l1_ratio"] = float(np.clip(ratio, 0, 1)), (low, high)
-        for name, (value, half) in self.aside.items():
+        for name, (value, half) in self.auxiliary.items():
             values[name], intervals[name] = value, (value - half, value + half)
         return values, intervals
 
@@ -125,7 +127,7 @@ class Answer:
     scores: Mapping[str, Score] = field(default_factory=dict)
     exact: bool = False
     "Whether training again gave the same parameters."
-    hopeless: bool = False
+    unidentifiable: bool = False
     "Whether it is certain that no training on this data gave these parameters."
 
     @property

@@ -9,8 +9,8 @@ import numpy as np
 from pydantic import Field, NonNegativeInt
 
 from divulge.attacks.hyperparameters.estimators import by_equations, by_training
-from divulge.attacks.hyperparameters.formulate import pose
-from divulge.attacks.hyperparameters.problem import Answer, Problem
+from divulge.attacks.hyperparameters.formulate import build_problem
+from divulge.attacks.hyperparameters.problem import Answer, StationarityProblem
 from divulge.attacks.hyperparameters.svm import by_bound
 from divulge.contract import (
     Attack,
@@ -56,7 +56,7 @@ class HyperparameterStealing(Attack[tuple[Fitted, TrainingData], Hyperparameters
     "How often to train again at most, where the equations alone do not settle it; 0 never trains."
 
     def run(self, held: tuple[Fitted, TrainingData], context: Context) -> Finding[Hyperparameters]:
-        problem = pose(*held)
+        problem = build_problem(*held)
         answers = answers_to(problem, self.confidence, self.trainings, context)
         best = choose(answers)
         notes = [answer.line + "." for answer in answers]
@@ -99,7 +99,9 @@ class HyperparameterStealing(Attack[tuple[Fitted, TrainingData], Hyperparameters
         return replace(finding, scores=scores | dict(finding.scores), notes=(*finding.notes, *notes), figures=figures)
 
 
-def answers_to(problem: Problem, confidence: float, trainings: int, context: Context, every: bool = False) -> list[Answer]:
+def answers_to(
+    problem: StationarityProblem, confidence: float, trainings: int, context: Context, every: bool = False
+) -> list[Answer]:
     """What the estimators say, each only asked where those before it left a question; all of them with `every`."""
     first = by_equations(problem, confidence) if problem.systems or problem.hinges else by_bound(problem)
     answers = [first]
@@ -109,7 +111,7 @@ def answers_to(problem: Problem, confidence: float, trainings: int, context: Con
         context.budget.check()
         context.progress(done, max(trainings, done))
 
-    if first.hopeless:
+    if first.unidentifiable:
         return answers
     if every or not settled:
         answers.append(by_training(problem, first, tight=False, most=trainings, seen=seen))
@@ -147,7 +149,7 @@ def _because(best: Answer) -> str:
     return f"{how} {'say' if how.endswith('data') else 'says'} so to {digits} digits"
 
 
-def _profile(problem: Problem, values: dict[str, float]) -> Curve:
+def _profile(problem: StationarityProblem, values: dict[str, float]) -> Curve:
     """How much of the gradient is left for other answers: a sharp valley is a sharp answer."""
     system = problem.system
     centre = abs(values[problem.unit]) or 1.0

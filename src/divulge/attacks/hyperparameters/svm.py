@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from divulge.attacks.hyperparameters.problem import Answer, Intervals, Problem, counted, named_kernel
+from divulge.attacks.hyperparameters.problem import Answer, Intervals, StationarityProblem, counted, named_kernel
 from divulge.contract import Array, Fitted, Verdict
 from divulge.errors import BadInput, NotApplicable
 from divulge.solvers.shared import rounding
@@ -12,7 +12,7 @@ from divulge.solvers.stationarity import bandwidth, svm, system as stationarity
 from divulge.solvers.stationarity.refit import Trainer, row
 
 
-def pose_machine(fitted: Fitted, X: Array, weight: Array, trainer: Trainer) -> Problem:
+def build_svm_problem(fitted: Fitted, X: Array, weight: Array, trainer: Trainer) -> StationarityProblem:
     """A support vector machine speaks through its dual weights; there is nothing to add up."""
     if fitted.dual_coef is None or "support" not in fitted.more or fitted.intercept is None:
         raise BadInput(
@@ -39,10 +39,11 @@ def pose_machine(fitted: Fitted, X: Array, weight: Array, trainer: Trainer) -> P
             "the model was trained on other data, or on this in another order"
         )
     observed = row(None, fitted.intercept, fitted.dual_coef, support, len(X))
-    return Problem(fitted, "C", ("l2",), [], trainer, observed, weight, decimals=rounding.rounded_to(fitted.dual_coef))
+    decimals = rounding.rounded_to(fitted.dual_coef)
+    return StationarityProblem(fitted, ("l2",), [], trainer, observed, weight, decimals=decimals)
 
 
-def by_bound(problem: Problem) -> Answer:
+def by_bound(problem: StationarityProblem) -> Answer:
     """C of a support vector machine is the largest dual weight, if some point reached it; ε the residual of the others."""
     fitted, trainer = problem.fitted, problem.trainer
     kernel, support = named_kernel(fitted), fitted.more["support"].astype(int)
@@ -65,7 +66,7 @@ def by_bound(problem: Problem) -> Answer:
     gamma = 1 / X.shape[1] if gamma is None else gamma
     K = stationarity.gram(kernel.name, X, gamma, kernel.degree, kernel.coef0, X[support])
     epsilon = None
-    if fitted.learner == "svr":
+    if problem.learner.regression:
         tube = svm.tube(K, np.asarray(y, float), dual.reshape(-1), support, float(intercept[0]), problem.weight, tol)
         found, epsilon = tube.bound, tube.epsilon
         if epsilon is not None:
@@ -79,7 +80,7 @@ def by_bound(problem: Problem) -> Answer:
             Verdict.NOT_APPLICABLE,
             f"the margins of this data miss what the dual weights demand by {found.violation:.2g}, where the solver's "
             f"tolerance is {tol:g}; the model was trained on other data, or its solver stopped early",
-            hopeless=True,
+            unidentifiable=True,
         )
     if not found.reached:
         return Answer(
@@ -98,7 +99,7 @@ def by_bound(problem: Problem) -> Answer:
     return Answer("bound", Verdict.LEAK, why, values, intervals)
 
 
-def _machine_width(problem: Problem, X: Array, y: Array, labels: Array, factor: Array) -> bandwidth.Width | None:
+def _machine_width(problem: StationarityProblem, X: Array, y: Array, labels: Array, factor: Array) -> bandwidth.Width | None:
     """Support vectors between the bounds lie on the margin, but only with the right width of the kernel."""
     fitted = problem.fitted
     assert fitted.dual_coef is not None
@@ -106,7 +107,7 @@ def _machine_width(problem: Problem, X: Array, y: Array, labels: Array, factor: 
     assert fitted.kernel is not None
     top = float((np.abs(fitted.dual_coef) / factor).max())
     equations = []
-    if fitted.learner == "svr":
+    if problem.learner.regression:
         dual = fitted.dual_coef.reshape(-1)
         free = np.flatnonzero(np.abs(dual) / factor < top * (1 - svm.TIE))
         targets = np.asarray(y, float)[free] - float(fitted.intercept[0])

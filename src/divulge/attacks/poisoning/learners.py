@@ -9,6 +9,7 @@ import numpy as np
 
 from divulge.contract import Array, Candidates, Pipeline, Truth
 from divulge.errors import BadInput, NotApplicable
+from divulge.learners.catalogue import LEARNERS
 from divulge.solvers.bilevel import inner
 from divulge.solvers.bilevel.ascent import Trainer
 from divulge.solvers.bilevel.implicit import Converged
@@ -16,9 +17,7 @@ from divulge.solvers.bilevel.inner import RISKS, Shared
 from divulge.solvers.bilevel.unrolled import EarlyStopped
 
 Regime = Literal["converged", "early-stopped"]
-REGRESSIONS = ("ridge",)
-RISK_OF = {"ridge": "squared", "ridge_classifier": "squared", "linear_svc": "squared_hinge"}
-"Learner -> loss; `logistic` has one for two classes and one for more, and so have networks."
+DIFFERENTIATED = {name: learner for name, learner in LEARNERS.items() if learner.differentiated}
 NETWORKS = ("two-layer", "convolutional")
 TOLERANCE = 1e-6
 "Of training to the end: a thousandth of what moves a prediction."
@@ -96,16 +95,18 @@ class Learner:
 
 def learner_of(held: Pipeline, regime: Regime, epochs: int, rate: float, width: int, seed: int) -> Learner:
     """The learner of a pipeline, or why it cannot be poisoned here."""
-    known = ("logistic", *RISK_OF, *NETWORKS)
+    known = (*DIFFERENTIATED, *NETWORKS)
     module = held.module
     if module is None and held.learner not in known:
         raise NotApplicable(f"a {held.learner} is not differentiated here; of the learners {', '.join(known)} are")
     if held.y.ndim > 1:
         raise NotApplicable("one target a point can be attacked, and there are several")
-    classes = None if held.learner in REGRESSIONS else _classes(held)
-    if classes is not None and len(classes) > 2 and held.learner in ("ridge_classifier", "linear_svc"):
-        raise NotApplicable(f"a {held.learner} is attacked with two classes, and there are {len(classes)}; use logistic")
-    risk = RISK_OF.get(held.learner) or ("logistic" if classes is not None and len(classes) == 2 else "softmax")
+    linear = DIFFERENTIATED.get(held.learner)
+    classes = None if linear is not None and linear.regression else _classes(held)
+    count = 0 if classes is None else len(classes)
+    if count > 2 and linear is not None and not linear.multiclass:
+        raise NotApplicable(f"a {held.learner} is attacked with two classes, and there are {count}; use logistic")
+    risk = "softmax" if count > 2 else "logistic" if linear is None else linear.loss
     if classes is None and held.y.dtype.kind == "U":
         raise NotApplicable(f"a {held.learner} needs numbers as targets, and these are names")
     if module is None and held.learner not in NETWORKS:

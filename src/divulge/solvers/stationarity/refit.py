@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -15,35 +15,52 @@ from divulge.arrays import Array
 from divulge.solvers.stationarity import kernel_machines
 from divulge.solvers.stationarity.system import gram
 
-CLASSES = {
-    "ridge": ("linear_model", "Ridge"),
-    "ridge_classifier": ("linear_model", "RidgeClassifier"),
-    "lasso": ("linear_model", "Lasso"),
-    "elastic_net": ("linear_model", "ElasticNet"),
-    "kernel_ridge": ("kernel_ridge", "KernelRidge"),
-    "logistic": ("linear_model", "LogisticRegression"),
-    "linear_svc": ("svm", "LinearSVC"),
-    "svc": ("svm", "SVC"),
-    "svr": ("svm", "SVR"),
-    "sgd_classifier": ("linear_model", "SGDClassifier"),
-    "sgd_regressor": ("linear_model", "SGDRegressor"),
-    "poisson": ("linear_model", "PoissonRegressor"),
-    "huber": ("linear_model", "HuberRegressor"),
-    "mlp_classifier": ("neural_network", "MLPClassifier"),
-    "mlp_regressor": ("neural_network", "MLPRegressor"),
-}
 SMALL = 50_000  # numbers in a table that no BLAS spreads over threads
-OURS = ("kernel_logistic", "kernel_svm")
+FEW = 2000  # features up to which a Hessian is factorised in a second or so; with more, L-BFGS
 STOCHASTIC = ("sag", "saga", "adam", "sgd")
-WITHOUT_MINIMUM = ("sgd_classifier", "sgd_regressor", "mlp_classifier", "mlp_regressor", "network")
-"Learners whose solver does not go to a minimum, or to which of many depends on the start."
+KERNEL_SOLVERS = {
+    ("logistic", "l1"): kernel_machines.logistic_l1,
+    ("logistic", "l2"): kernel_machines.logistic_l2,
+    ("squared_hinge", "l2"): kernel_machines.squared_hinge,
+}
+"(loss, penalty) -> the kernel machine without an intercept that is solved here."
+
+
+class Trainable(Protocol):
+    """What a training needs to know of its learner; the records of the catalogue have it."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def path(self) -> str:
+        """Where its estimator is imported from; empty where there is none."""
+
+    @property
+    def form(self) -> str: ...
+    @property
+    def loss(self) -> str: ...
+    @property
+    def penalty(self) -> str: ...
+    @property
+    def penalty_is_ratio(self) -> bool: ...
+    @property
+    def one_vs_rest(self) -> bool: ...
+    @property
+    def stochastic(self) -> bool: ...
+    @property
+    def settled(self) -> bool: ...
+    @property
+    def tight(self) -> tuple[tuple[Mapping[str, Any], Mapping[str, Any]], ...]: ...
+    @property
+    def no_path(self) -> str: ...
+    def solver_in(self, settings: Mapping[str, Any]) -> str | None: ...
 
 
 @dataclass(frozen=True, eq=False)
 class Trainer:
     """A training that can be repeated: `trainer(values)` gives the parameters it would have learned."""
 
-    learner: str
+    learner: Trainable
     settings: Mapping[str, Any]
     kernel: Mapping[str, Any]
     X: Array
@@ -54,9 +71,9 @@ class Trainer:
     def obstacle(self) -> str:
         """Why this training cannot be repeated as it was; empty where it can."""
         settings = self.settings
-        if self.learner not in (*CLASSES, *OURS):
-            return f"no solver of ours trains a {self.learner}"
-        if not settings and self.learner not in ("kernel_ridge", "kernel_svm"):
+        if not self.learner.path:
+            return f"no solver of ours trains a {self.learner.name}"
+        if not settings and not self.learner.settled:
             return "how the model was trained is not known"
         if settings.get("replayed") is False:
             return "the training started from what a search had found, which is not known"
@@ -67,46 +84,38 @@ class Trainer:
     @property
     def no_path(self) -> str:
         """Why there is no path of minima; empty where there is one."""
-        if self.learner == "huber":
-            return "no solver here comes near enough to the minimum of Huber's loss"
-        if self.learner in WITHOUT_MINIMUM:
-            return "the learner does not train to a minimum that its penalty alone decides"
-        return "" if self.learner in (*CLASSES, *OURS) else f"no solver of ours trains a {self.learner}"
+        return self.learner.no_path
 
     @property
     def _random(self) -> bool:
-        settings = self.settings
-        if self.learner.startswith(("sgd", "mlp")) or settings.get("solver") in STOCHASTIC:
+        settings, solver = self.settings, self.learner.solver_in(self.settings)
+        if self.learner.stochastic or solver in STOCHASTIC or settings.get("selection") == "random":
             return True
-        if settings.get("selection") == "random":
-            return True
-        if self.learner == "linear_svc":
-            return settings.get("penalty") == "l1" or _dual(settings, self.X)
-        return settings.get("solver") == "liblinear" and (settings.get("penalty") == "l1" or bool(settings.get("dual")))
+        return solver == "liblinear" and (settings.get("penalty") == "l1" or _dual(settings, self.X))
 
     def __call__(self, values: Mapping[str, float], tight: bool = False) -> Array:
         """Coefficients, intercepts, dual coefficients and layers, all in one row."""
-        if self.learner in OURS:
-            return self._ours(values)
+        if self.learner.form == "kernel" and self.learner.loss in (loss for loss, _ in KERNEL_SOLVERS):
+            return self._kernel_machine(values)
         settings = {key: value for key, value in self.settings.items() if key not in ("replayed", "multi_class")}
         if self.settings.get("multi_class") == "crammer_singer":
             settings["multi_class"] = "crammer_singer"
         if tight:
             settings |= _tight(self.learner, settings, self.X)
         told = dict(values)
-        if self.learner == "logistic":
-            kind = settings.pop("penalty", "l2")
+        if self.learner.penalty_is_ratio:
+            kind = settings.pop("penalty", self.learner.penalty)
             if kind != "elasticnet":
                 told["l1_ratio"] = 1.0 if kind == "l1" else 0.0
-        module, name = CLASSES[self.learner]
-        make = getattr(import_module(f"sklearn.{module}"), name)
+        module, _, name = self.learner.path.rpartition(".")
+        make = getattr(import_module(module), name)
         told = {**settings, **self.kernel, **told}
         if float(told.get("degree", 0.5)).is_integer():
             told["degree"] = int(told["degree"])
         estimator = make(**{key: value for key, value in told.items() if key in make().get_params()})
         with warnings.catch_warnings(), _few_threads(self.X):
             warnings.simplefilter("ignore")
-            if self.learner == "logistic" and self.settings.get("multi_class") == "ovr" and len(np.unique(self.y)) > 2:
+            if self.settings.get("multi_class") == "ovr" and not self.learner.one_vs_rest and len(np.unique(self.y)) > 2:
                 from sklearn.multiclass import OneVsRestClassifier
 
                 estimator = OneVsRestClassifier(estimator)
@@ -120,16 +129,12 @@ class Trainer:
         coef, intercept, dual, support = (_joined(part) for part in zip(*rows, strict=True))
         return row(coef, intercept, dual, support, len(self.X))
 
-    def _ours(self, values: Mapping[str, float]) -> Array:
+    def _kernel_machine(self, values: Mapping[str, float]) -> Array:
         kernel = {"gamma": 1 / self.X.shape[1], **self.kernel, **values}
         K = gram(kernel["kernel"], self.X, kernel["gamma"], kernel["degree"], kernel["coef0"])
         classes = np.unique(self.y)
         targets = [np.where(self.y == one, 1.0, -1.0) for one in (classes[1:] if len(classes) == 2 else classes)]
-        if self.learner == "kernel_svm":
-            solve = kernel_machines.squared_hinge
-        else:
-            l1 = self.settings.get("penalty") == "l1"
-            solve = kernel_machines.logistic_l1 if l1 else kernel_machines.logistic_l2
+        solve = KERNEL_SOLVERS[self.learner.loss, self.settings.get("penalty", self.learner.penalty)]
         return np.column_stack([solve(K, target, values["alpha"], self.sample_weight) for target in targets]).reshape(-1)
 
 
@@ -169,31 +174,20 @@ def row(coef: Array | None, intercept: Array | None, dual: Array | None, support
     return np.concatenate([np.ravel(part) for part in (coef, dual, intercept) if part is not None])
 
 
-def _tight(learner: str, settings: Mapping[str, Any], X: Array) -> dict[str, Any]:
+def _tight(learner: Trainable, settings: Mapping[str, Any], X: Array) -> dict[str, Any]:
     """Settings that go on to the minimum, whatever the owner's did."""
-    small = X.shape[1] <= 2000
-    if learner in ("ridge", "ridge_classifier"):
-        return {"tol": 1e-14} if settings.get("positive") else {"solver": "cholesky"}
-    if learner in ("lasso", "elastic_net"):
-        return {"tol": 1e-13, "max_iter": 100_000, "selection": "cyclic"}
-    if learner == "logistic":
-        if settings.get("solver") == "liblinear":
-            return {"tol": 1e-10, "max_iter": 10_000, "random_state": 0}
-        if settings.get("penalty", "l2") == "l2":
-            return {"tol": 1e-13, "max_iter": 10_000, "solver": "newton-cholesky" if small else "lbfgs"}
-        return {"tol": 1e-9, "max_iter": 20_000, "solver": "saga", "random_state": 0}
-    if learner == "linear_svc":
-        return {"tol": 1e-10, "max_iter": 50_000, "random_state": 0}
-    if learner in ("svc", "svr"):
-        return {"tol": 1e-10}
-    if learner == "poisson":
-        return {"tol": 1e-13, "max_iter": 10_000, "solver": "newton-cholesky" if small else "lbfgs"}
+    given = {"penalty": learner.penalty, **settings}
+    for where, tight in learner.tight:
+        if all(given.get(name) == value for name, value in where.items()):
+            large = tight.get("solver") == "newton-cholesky" and X.shape[1] > FEW
+            return {**tight, "solver": "lbfgs"} if large else dict(tight)
     return {}
 
 
 def _dual(settings: Mapping[str, Any], X: Array) -> bool:
-    """Which of its two solvers LinearSVC takes; only the primal one draws no random numbers."""
-    dual = settings.get("dual", "auto")
+    """Which of its two solvers liblinear takes; only the primal one draws no random numbers."""
+    unsaid = False if "solver" in settings else "auto"  # the defaults of LogisticRegression and of LinearSVC
+    dual = settings.get("dual", unsaid)
     if dual != "auto":
         return bool(dual)
     if settings.get("loss") == "hinge":
