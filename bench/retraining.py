@@ -13,7 +13,8 @@ import numpy as np
 from scipy import stats
 
 from divulge import datasets
-from divulge.studies.train_steal_retrain import POWERS, UNITS, saving, train_steal_retrain
+from divulge.learners.catalogue import LEARNERS
+from divulge.studies.train_steal_retrain import POWERS, saving, train_steal_retrain
 
 
 def main():
@@ -48,7 +49,7 @@ def line(learner, fraction, draws, n, folds):
     lost = [draw.accuracy_tuned - draw.accuracy_retrained for draw in found]
     tuned = np.mean([draw.accuracy_tuned for draw in draws])
     random = np.mean([draw.accuracy_tuned - draw.accuracy_random for draw in draws])
-    cells = [f"{learner}, {UNITS[learner]}", f"{fraction:g}", f"{len(found)} of {len(draws)}", f"{off:.0e}"]
+    cells = [f"{learner}, {LEARNERS[learner].unit}", f"{fraction:g}", f"{len(found)} of {len(draws)}", f"{off:.0e}"]
     cells += [middle(faster), middle(rows), f"{tuned:.4f}", interval(lost), f"{random:.4f}"]
     return f"| {' | '.join(cells)} |"
 

@@ -8,7 +8,7 @@ from sklearn.model_selection import GridSearchCV, KFold
 
 from divulge import Context, Pipeline, Verdict
 from divulge.studies import TrainStealRetrain, train_steal_retrain as study
-from divulge.studies.train_steal_retrain import UNITS, Draw, saving, train_steal_retrain, tune
+from divulge.studies.train_steal_retrain import TUNED, Draw, saving, train_steal_retrain, tune
 
 QUICK = {"grid": (-2, -1, 0, 1, 2), "folds": 3, "draws": 4}
 
@@ -28,7 +28,7 @@ def draw(learner, data, seed=0, **options):
     return train_steal_retrain(*data, learner, rng=np.random.default_rng(seed), **{**QUICK, "fraction": 0.3} | options)
 
 
-@pytest.mark.parametrize("learner", UNITS)
+@pytest.mark.parametrize("learner", TUNED)
 def test_what_is_stolen_from_the_sample_is_what_the_service_tuned(learner):
     data = NUMBERS if learner in ("ridge", "lasso") else LABELS
     draws = draw(learner, data)

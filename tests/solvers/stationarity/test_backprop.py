@@ -1,21 +1,24 @@
 """The gradient of a dense network, against finite differences."""
 
+from __future__ import annotations
+
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
+from divulge.arrays import Layers
 from divulge.solvers.stationarity import backprop
 
 
 @pytest.mark.parametrize("activation", backprop.ACTIVATIONS)
-def test_the_gradient_agrees_with_finite_differences(activation):
+def test_the_gradient_agrees_with_finite_differences(activation: str) -> None:
     rng = np.random.default_rng(0)
     sizes = (3, 5, 4, 2)
     layers = [(rng.normal(size=(after, before)), rng.normal(size=after)) for before, after in pairwise(sizes)]
     X, y = rng.normal(size=(7, 3)), rng.normal(size=(7, 2))
 
-    def loss(layers):
+    def loss(layers: Layers) -> float:
         return 0.5 * float(((backprop.outputs(layers, X, activation) - y) ** 2).sum())
 
     found = backprop.gradient(layers, X, lambda f: f - y, activation)

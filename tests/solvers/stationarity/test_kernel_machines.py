@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from hypothesis import given, settings, strategies as st
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
+from divulge.arrays import Array
 from divulge.solvers.stationarity.kernel_machines import logistic_l1, logistic_l2, squared_hinge
 from divulge.solvers.stationarity.system import gram
 
-Array = npt.NDArray[Any]
 PENALTIES = [10.0**power for power in range(-3, 4)]
 
 
@@ -29,11 +27,11 @@ def points(rows: int = 150, width: int = 6, seed: int = 0) -> tuple[Array, Array
 
 
 def pull(K: Array, y: Array, alpha: Array, weight: Array | float = 1.0) -> Array:
-    return weight * y * expit(-y * (K @ alpha))
+    return np.asarray(weight * y * expit(-y * (K @ alpha)))
 
 
 def hinge_pull(K: Array, y: Array, alpha: Array, weight: Array | float = 1.0) -> Array:
-    return 2 * weight * y * np.maximum(0, 1 - y * (K @ alpha))
+    return np.asarray(2 * weight * y * np.maximum(0, 1 - y * (K @ alpha)))
 
 
 def relative(difference: Array, whole: Array) -> float:

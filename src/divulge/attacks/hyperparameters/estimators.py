@@ -17,8 +17,8 @@ STATIONARY = 0.1  # a larger share of the gradient left over is not what a solve
 UNCONFIRMED = 0.02  # without an intercept nothing else confirms that this is the data: less is allowed
 CONVERGED = 1e-3  # the same where neither the solver nor its tolerance is known
 BEYOND = 3.0  # times what a solver's tolerance lets pass: its own measure of the gradient differs a little from ours
-TINY = 1e-6  # a leftover so small that no tolerance need explain it
-CHANCE = 1e-6  # how often a model of other data may look like a minimum on this data
+TINY = 1e-6  # a relative residual so small that no tolerance need explain it
+SIGNIFICANCE = 1e-6  # how often a model of other data may look like a minimum on this data
 NEGLIGIBLE = 1e-3  # of the gradient at w = 0: a remainder this small is a fit with next to no penalty
 REPLAYED = 1e-8  # relative distance at which a training is the same but for a last few digits of its hyperparameter
 ON_PATH = 1e-6  # relative distance from the path of minima at which a solver has arrived
@@ -37,7 +37,7 @@ def by_equations(problem: StationarityProblem, confidence: float) -> Answer:
     estimate = stationarity.solve(problem.system, confidence, problem.stopped)
     values, intervals = problem.in_own_units(estimate)
     counts = f"{counted(len(problem.system.b), 'equation')} for {counted(len(problem.penalties), 'unknown')}"
-    if not estimate.spare:
+    if not estimate.degrees_of_freedom:
         if problem.hinges:
             return _by_range(problem, name)
         why = f"{counts}: any data would give an answer, and nothing would show a wrong one"
@@ -51,16 +51,16 @@ def by_equations(problem: StationarityProblem, confidence: float) -> Answer:
             unidentifiable=problem.decimals is None,
         )
     _refuse_different_penalties(problem, estimate, confidence)
-    scores = {WITNESS: Score(estimate.leftover, estimate.luck, UNRELATED, better="lower")}
-    allowed = _allowed(problem)
+    residual, allowed = estimate.relative_residual, _allowed(problem)
+    scores = {WITNESS: Score(residual, estimate.null_median, UNRELATED, better="lower")}
     low, high = intervals[problem.unit]
-    inside = not problem.stopped or problem.decimals is not None or estimate.leftover <= TINY
+    inside = not problem.stopped or problem.decimals is not None or residual <= TINY
     inside = inside or estimate.largest <= BEYOND * problem.stopped
     informed = low > 0 if problem.unit != "C" else np.isfinite(high) and low > 0
-    if estimate.leftover <= allowed and inside and estimate.chance <= CHANCE and informed:
-        why = f"{counts}; {estimate.leftover:.1e} of the loss gradient is left unexplained"
+    if residual <= allowed and inside and estimate.p_value <= SIGNIFICANCE and informed:
+        why = f"{counts}; {residual:.1e} of the loss gradient is left unexplained"
         return Answer(name, Verdict.LEAK, why, values, intervals, scores=scores)
-    remainder = estimate.leftover * float(np.linalg.norm(problem.system.b))
+    remainder = residual * float(np.linalg.norm(problem.system.b))
     end = low if problem.unit == "C" else high
     if remainder <= NEGLIGIBLE * problem.start_size and 0 < end < np.inf and not informed:
         return Answer(
@@ -73,20 +73,20 @@ def by_equations(problem: StationarityProblem, confidence: float) -> Answer:
             f"{100 * confidence:g} % confidence",
             scores,
         )
-    if estimate.leftover <= allowed and inside and informed:
+    if residual <= allowed and inside and informed:
         why = (
-            f"{counts}, which leave {estimate.leftover:.2g} of the loss gradient unexplained: a model of other data "
-            f"would look as good in {estimate.chance:.0e} of cases, too many to claim an answer"
+            f"{counts}, which leave {residual:.2g} of the loss gradient unexplained: a model of other data "
+            f"would look as good in {estimate.p_value:.0e} of cases, too many to claim an answer"
         )
         return Answer(name, Verdict.NOT_APPLICABLE, why, values, intervals, scores=scores)
     expected = f"a converged solver leaves far below {allowed:.1g}"
-    if estimate.leftover <= allowed and not inside:
+    if residual <= allowed and not inside:
         entries = f"{problem.stopped:.2g} and the largest is {estimate.largest:.2g}"
         expected = f"the solver's tolerance explains entries up to {entries}"
     return Answer(
         name,
         Verdict.NOT_APPLICABLE,
-        f"the {problem.title} parameters are not a minimum on this data for any penalty: {estimate.leftover:.2g} of the "
+        f"the {problem.title} parameters are not a minimum on this data for any penalty: {residual:.2g} of the "
         f"loss gradient is left unexplained, where {expected}; the model was trained on other data, "
         "or its solver stopped early",
         values,
@@ -115,8 +115,8 @@ def _refuse_different_penalties(problem: StationarityProblem, pooled: Estimate, 
     telling = [one for one in problem.systems if one.A.any(axis=0).all() and len(problem.systems) > 1]
     alone = [stationarity.solve(one, confidence, problem.stopped) for one in telling if len(one.b) >= one.A.shape[1]]
     for one in alone:
-        if one.spare and (np.abs(one.values - pooled.values) > one.half_widths + pooled.half_widths).any():
-            if problem.unit == "C" or one.leftover > STATIONARY:
+        if one.degrees_of_freedom and (np.abs(one.values - pooled.values) > one.half_widths + pooled.half_widths).any():
+            if problem.unit == "C" or one.relative_residual > STATIONARY:
                 continue  # scikit-learn has one C for all outputs
             listed = ", ".join(f"{problem.in_own_units(one)[0][problem.unit]:.4g}" for one in alone)
             raise NotApplicable(f"the outputs have different penalties ({listed}); audit them one at a time")
@@ -163,7 +163,7 @@ def by_training(
         return trainer({**known, **values}, tight)
 
     def matched(around: Intervals) -> Match:
-        extra = {"gamma": _usual_widths(trainer.X)} if "gamma" in around else {}
+        extra = {"gamma": _usual_gammas(trainer.X)} if "gamma" in around else {}
         return replay.match(train, problem.observed, around, most=most, cut=problem.cut, seen=seen, extra=extra)
 
     limit = ON_PATH if tight else max(REPLAYED, 10 * float(np.finfo(problem.observed.dtype).eps))
@@ -197,12 +197,12 @@ def by_training(
             f"{trainings}; with {_these(values)} every parameter rounds to the one seen, which confirms the data no further"
         )
         return Answer(name, Verdict.LEAK if enough else Verdict.NOT_APPLICABLE, why, values, intervals)
-    spare = int(np.count_nonzero(problem.observed)) - problem.intercepts - len(values)
-    if found.same and (spare > 0 or found.snapped):
+    degrees_of_freedom = int(np.count_nonzero(problem.observed)) - problem.intercepts - len(values)
+    if found.same and (degrees_of_freedom > 0 or found.snapped):
         bits = "bit for bit" if found.distance == 0 else "to the last digit"
         why = f"training again with {_these(values)} gives the same parameters {bits}"
         return Answer(name, Verdict.LEAK, why, values, intervals, exact=True)
-    verdict = Verdict.LEAK if found.distance <= limit and spare > 0 else Verdict.NOT_APPLICABLE
+    verdict = Verdict.LEAK if found.distance <= limit and degrees_of_freedom > 0 else Verdict.NOT_APPLICABLE
     return Answer(name, verdict, far, values, intervals)
 
 
@@ -210,7 +210,7 @@ def _these(values: Mapping[str, float]) -> str:
     return "these values" if len(values) > 1 else "this value"
 
 
-def _usual_widths(X: Array) -> list[float]:
+def _usual_gammas(X: Array) -> list[float]:
     """What scikit-learn calls `auto` and `scale`."""
     return [1 / X.shape[1], float(1 / (X.shape[1] * X.var()))]
 

@@ -100,7 +100,7 @@ def _linear(
                    for k, one in enumerate(systems)]  # fmt: skip
     level = _best_constant(loss, Y, weight, W) if free else np.zeros(len(W))
     from_middle = Y - np.average(Y, axis=0, weights=weight) if centred else Y
-    start = stationarity.at_nothing(loss, X, from_middle, level, weight)
+    start = stationarity.at_zero(loss, X, from_middle, level, weight)
     return StationarityProblem(
         systems=systems,
         start_size=float(np.linalg.norm(start[0])),
@@ -151,7 +151,7 @@ def _kernel(
     auxiliary: dict[str, tuple[float, float]] = {}
     gamma = kernel.gamma
     if gamma is None:
-        gamma, auxiliary = _width(fitted, X, Y, dual, weight)
+        gamma, auxiliary = _bandwidth(fitted, X, Y, dual, weight)
     K = stationarity.gram(kernel.name, X, gamma, kernel.degree, kernel.coef0)
     systems = _precise(stationarity.kernel_systems(loss, K, Y, dual, weight, penalties), fitted.dual_coef)
     _refuse_vanishing(stationarity.stacked(systems), len(penalties))
@@ -159,27 +159,28 @@ def _kernel(
         unit = 10.0 ** -int(common["decimals"]) / np.sqrt(12)
         lost = K if penalties == ("l2",) else K @ K
         systems = [replace(one, noise=float(SURE * unit * np.linalg.norm(lost))) for one in systems]
-    start = float(np.linalg.norm(weight[:, None] * loss.slope(np.zeros_like(Y), Y)))
+    start = float(np.linalg.norm(weight[:, None] * loss.first_derivative(np.zeros_like(Y), Y)))
     direct = learner_named(fitted.learner).solver in DIRECT and common["decimals"] is None
     return StationarityProblem(systems=systems, start_size=start, direct=direct, auxiliary=auxiliary, **common)
 
 
-def _width(fitted: Fitted, X: Array, Y: Array, dual: Array, weight: Array) -> tuple[float, dict[str, tuple[float, float]]]:
-    """The width with which (K + α / weight) c = y can hold for some α."""
+def _bandwidth(
+    fitted: Fitted, X: Array, Y: Array, dual: Array, weight: Array
+) -> tuple[float, dict[str, tuple[float, float]]]:
+    """The bandwidth γ with which (K + α / weight) c = y can hold for some α."""
     kernel = named_kernel(fitted)
-    if kernel.name not in stationarity.WIDTHS:
+    if kernel.name not in stationarity.WITH_BANDWIDTH:
         return 1 / X.shape[1], {}
-    if learner_named(fitted.learner).loss != "squared":
-        raise NotApplicable(
-            f"the width of the kernel is not known, and of a {fitted.learner.replace('_', ' ')} it is not attacked"
-        )
+    learner = learner_named(fitted.learner)
+    if learner.loss != "squared":
+        raise NotApplicable(f"the bandwidth (gamma) of the kernel is not known, and of a {learner.title} it is not attacked")
     everyone = np.arange(len(X))
     equations = [
         bandwidth.Equations(everyone, everyone, c, y, (c / weight)[:, None]) for c, y in zip(dual, Y.T, strict=True)
     ]
     found = bandwidth.find(stationarity.distances(kernel.name, X), equations)
     if found is None:
-        raise NotApplicable("the width of the kernel is not known, and nothing in the parameters depends on it")
+        raise NotApplicable("the bandwidth (gamma) of the kernel is not known, and nothing in the parameters depends on it")
     return found.gamma, {"gamma": (found.gamma, found.half_width)}
 
 
@@ -206,11 +207,11 @@ def _huber(fitted: Fitted, residual: Array, weight: Array) -> tuple[Loss, dict[s
 
 def _noise(X: Array, weight: Array, loss: Loss, Y: Array, W: Array, c: Array, k: int, decimals: int, centred: bool) -> float:
     """What digits cut off the parameters add to the gradient: each is off by up to half a unit, uniformly."""
-    turn = weight * loss.turn(X @ W.T + c, Y)[:, k]
+    curvature = weight * loss.second_derivative(X @ W.T + c, Y)[:, k]
     wide = X - weight @ X / weight.sum() if centred else np.column_stack([X, np.ones(len(X))])
-    curvature = wide.T @ (turn[:, None] * wide)
+    hessian = wide.T @ (curvature[:, None] * wide)
     outputs = len(W) if loss.joint else 1
-    return float(SURE * np.sqrt(outputs) * 10.0**-decimals / np.sqrt(12) * np.linalg.norm(curvature))
+    return float(SURE * np.sqrt(outputs) * 10.0**-decimals / np.sqrt(12) * np.linalg.norm(hessian))
 
 
 def _targets(fitted: Fitted, y: Array) -> tuple[Loss, Array]:

@@ -38,8 +38,8 @@ PENALTY_SHARE = 0.02  # an elastic net whose two penalties are farther apart is 
 DEFAULT_EPSILON = 1.35  # of Huber's loss in scikit-learn
 UNRELATED = 0.15  # a larger share of the gradient left over is no minimum, even where a solver stopped early
 ZERO = 1e-12  # of the largest coefficient: an extracted 0 comes with rounding errors
-CHANCE = 1e-2  # how often a gradient that has nothing to do with a learner may look like its own
-FLOOR = 1e-13  # leftovers below are rounding, and equal
+SIGNIFICANCE = 1e-2  # how often a gradient that has nothing to do with a learner may look like its own
+FLOOR = 1e-13  # relative residuals below are rounding, and equal
 
 
 @dataclass(frozen=True)
@@ -74,18 +74,18 @@ class AlgorithmIdentification(Attack[tuple[Parameters, TrainingData], Fitted]):
         parameters, data = held
         if data.y is None:
             raise NotApplicable("the training labels are not held, and every objective depends on them")
-        ranked = sorted(rank(parameters, data), key=lambda one: one.leftover)
+        ranked = sorted(rank(parameters, data), key=lambda one: one.relative_residual)
         if not ranked:
             raise NotApplicable("no learner that is known here has parameters of this shape for such targets")
         best = _plainest(ranked)
         rest = [one for one in ranked if one is not best and best.candidate.title not in one.candidate.setup.contains]
         figure = HeatMap(
             "Gradient left unexplained, by learner",
-            x="", y="learner", values=np.array([[one.leftover] for one in ranked]),
-            columns=np.array(["leftover"]), rows=np.array([one.candidate.title for one in ranked]),
+            x="", y="learner", values=np.array([[one.relative_residual] for one in ranked]),
+            columns=np.array(["relative residual"]), rows=np.array([one.candidate.title for one in ranked]),
             value="share of the loss gradient",
         )  # fmt: skip
-        listed = "; ".join(f"{one.candidate.title} {one.leftover:.1e}" for one in ranked[:4])
+        listed = "; ".join(f"{one.candidate.title} {one.relative_residual:.1e}" for one in ranked[:4])
         evidence: dict[str, Any] = {
             "figures": (figure,),
             "notes": (
@@ -94,26 +94,26 @@ class AlgorithmIdentification(Attack[tuple[Parameters, TrainingData], Fitted]):
             ),
         }
         power = f"of {len(ranked)} learners, one that leaves {self.margin:g} times less than the others"
-        if best.leftover > UNRELATED or best.chance > CHANCE:
+        if best.relative_residual > UNRELATED or best.p_value > SIGNIFICANCE:
             return Finding.none_found(
                 f"The parameters minimise the objective of none of {len(ranked)} learners on this data: "
-                f"the nearest leaves {best.leftover:.2g} of its gradient.",
+                f"the nearest leaves {best.relative_residual:.2g} of its gradient.",
                 power=power,
                 **evidence,
             )
-        second = min((one.leftover for one in rest), default=np.inf)
-        if second < self.margin * max(best.leftover, FLOOR):
-            twin = next(one for one in rest if one.leftover == second)
+        second = min((one.relative_residual for one in rest), default=np.inf)
+        if second < self.margin * max(best.relative_residual, FLOOR):
+            twin = next(one for one in rest if one.relative_residual == second)
             return Finding.none_found(
                 f"The parameters fit {best.candidate.title} and {twin.candidate.title} alike.", power=power, **evidence
             )
         scores = {
-            "gradient left unexplained": Score(best.leftover, second, "the next best learner", better="lower"),
+            "gradient left unexplained": Score(best.relative_residual, second, "the next best learner", better="lower"),
         }
         return Finding.leak(
             best.problem.fitted,
-            f"The model was trained by {best.candidate.title}: its parameters leave {best.leftover:.1e} of that objective's "
-            f"gradient, and {second:.1e} of the next best learner's.",
+            f"The model was trained by {best.candidate.title}: its parameters leave {best.relative_residual:.1e} of "
+            f"that objective's gradient, and {second:.1e} of the next best learner's.",
             scores=scores,
             **evidence,
         )
@@ -134,10 +134,10 @@ class Ranked:
 
     candidate: Candidate
     problem: StationarityProblem
-    leftover: float
+    relative_residual: float
     shares: tuple[float, ...]
     "Of the gradient that each of its penalties explains."
-    chance: float = 0.0
+    p_value: float = 0.0
     "How often they would explain as much of a gradient that has nothing to do with them."
 
 
@@ -154,20 +154,20 @@ def same_learner(one: Fitted, other: Fitted) -> bool:
 
 
 def rank(parameters: Parameters, data: TrainingData) -> Iterator[Ranked]:
-    """Every candidate that such parameters could come from, with the leftover of its best penalty."""
+    """Every candidate that such parameters could come from, with the relative residual of its best penalty."""
     for candidate in _candidates(parameters, data):
         try:
             problem = build_problem(_as_fitted(parameters, candidate, data), data)
             if problem.hinges:
-                left = float(np.sqrt(np.mean([svm.leftover(one) ** 2 for one in problem.hinges])))
+                left = float(np.sqrt(np.mean([svm.relative_residual(one) ** 2 for one in problem.hinges])))
                 yield Ranked(candidate, problem, max(left, FLOOR), (1.0,))
             elif problem.systems:
                 estimate = stationarity.solve(problem.system)
-                if estimate.spare < 2 or (estimate.values < -NOTHING * np.abs(estimate.values).max()).any():
+                if estimate.degrees_of_freedom < 2 or (estimate.values < -NOTHING * np.abs(estimate.values).max()).any():
                     continue
                 sizes = np.linalg.norm(problem.system.A * estimate.values, axis=0)
                 shares = tuple((sizes / (sizes.sum() or 1.0)).tolist())
-                yield Ranked(candidate, problem, max(estimate.leftover, FLOOR), shares, estimate.chance)
+                yield Ranked(candidate, problem, max(estimate.relative_residual, FLOOR), shares, estimate.p_value)
             else:
                 if not by_bound(problem).unidentifiable:
                     yield Ranked(candidate, problem, 1e-3, (1.0,))
@@ -183,7 +183,7 @@ def _plainest(ranked: list[Ranked]) -> Ranked:
     plainer = [one for one in ranked if one.candidate.title in best.candidate.setup.contains]
     lone = min(best.shares) < PENALTY_SHARE
     for one in plainer:
-        if one.leftover <= UNRELATED and (lone or one.leftover <= 10 * max(best.leftover, 1e-6)):
+        if one.relative_residual <= UNRELATED and (lone or one.relative_residual <= 10 * max(best.relative_residual, 1e-6)):
             return one
     return best
 

@@ -34,7 +34,7 @@ def build_network_problem(fitted: Fitted, X: Array, y: Array, weight: Array, tra
         for loss, Y in _network_losses(fitted, y, outputs)
         for inner in (True, False)
     ]
-    system, start = min(options, key=lambda one: stationarity.solve(one[0]).leftover)
+    system, start = min(options, key=lambda one: stationarity.solve(one[0]).relative_residual)
     epsilon = max(float(np.finfo(W.dtype).eps) for W, _ in layers)
     observed = np.concatenate([np.ravel(part) for layer in layers for part in layer]).astype(float)
     tol = settings.get("tol", 0.0) if settings.get("solver") == "lbfgs" else 0.0
@@ -81,7 +81,7 @@ def _network_losses(fitted: Fitted, y: Array, outputs: int) -> list[tuple[Loss, 
 def _network_system(
     fitted: Fitted, X: Array, weight: Array, activation: str, loss: Loss, Y: Array, inner: bool
 ) -> tuple[System, float]:
-    found = backprop.gradient(fitted.layers, X, lambda f: weight[:, None] * loss.slope(f, Y), activation)
+    found = backprop.gradient(fitted.layers, X, lambda f: weight[:, None] * loss.first_derivative(f, Y), activation)
     biased = learner_named(fitted.learner).decays_biases
     values, sizes, parameters, free = [], [], [], []
     first = 0 if inner else len(found) - 1
@@ -97,7 +97,7 @@ def _network_system(
             free.append(db)
     start = backprop.gradient(
         [(np.zeros_like(W), np.zeros_like(b)) for W, b in fitted.layers],
-        X, lambda f: weight[:, None] * loss.slope(f, Y), activation,
+        X, lambda f: weight[:, None] * loss.first_derivative(f, Y), activation,
     )[-1][1]  # fmt: skip
     check = np.concatenate(free) if free else np.zeros(0)
     A = np.concatenate(parameters).astype(float)[:, None]

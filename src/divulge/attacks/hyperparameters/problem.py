@@ -104,8 +104,8 @@ class StationarityProblem:
             low, high = intervals["C"]
             values, intervals = {"C": 1 / size}, {"C": (1 / high if high > 0 else np.inf, 1 / low if low > 0 else np.inf)}
         if len(parts) == 2:
-            slope = np.array([parts[1], -parts[0]]) / size**2
-            ratio, half = float(parts[0]) / size, float(np.sqrt(slope @ covariance @ slope))
+            gradient = np.array([parts[1], -parts[0]]) / size**2
+            ratio, half = float(parts[0]) / size, float(np.sqrt(gradient @ covariance @ gradient))
             low, high = np.clip([ratio - half, ratio + half], 0, 1).tolist()
             values["l1_ratio"], intervals["l1_ratio"] = float(np.clip(ratio, 0, 1)), (low, high)
         for name, (value, half) in self.auxiliary.items():

@@ -163,7 +163,7 @@ def _profile(problem: StationarityProblem, values: dict[str, float]) -> Curve:
         f"Gradient left unexplained, by the {problem.title} penalty",
         x=problem.unit,
         y="share of the loss gradient",
-        series={"leftover": (grid, np.maximum(left, 1e-16))},
+        series={"relative residual": (grid, np.maximum(left, 1e-16))},
         log_x=True,
         log_y=True,
         marks={"stolen": values[problem.unit]} if values[problem.unit] > 0 else {},

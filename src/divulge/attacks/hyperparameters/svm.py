@@ -56,12 +56,12 @@ def by_bound(problem: StationarityProblem) -> Answer:
     values: dict[str, float] = {}
     intervals: Intervals = {}
     gamma = kernel.gamma
-    if gamma is None and kernel.name in stationarity.WIDTHS:
-        width = _machine_width(problem, X[support], y[support], labels[support], problem.weight[support])
-        if width is None:
-            why = "no support vector is between the bounds, so the width of the kernel does not show"
+    if gamma is None and kernel.name in stationarity.WITH_BANDWIDTH:
+        found_gamma = _svm_bandwidth(problem, X[support], y[support], labels[support], problem.weight[support])
+        if found_gamma is None:
+            why = "no support vector is between the bounds, so the bandwidth (gamma) of the kernel does not show"
             return Answer("bound", Verdict.NOT_APPLICABLE, why)
-        gamma, half = width.gamma, max(width.half_width, tol * width.gamma)
+        gamma, half = found_gamma.gamma, max(found_gamma.half_width, tol * found_gamma.gamma)
         values["gamma"], intervals["gamma"] = gamma, (max(gamma - half, gamma / 2), gamma + half)
     gamma = 1 / X.shape[1] if gamma is None else gamma
     K = stationarity.gram(kernel.name, X, gamma, kernel.degree, kernel.coef0, X[support])
@@ -99,8 +99,10 @@ def by_bound(problem: StationarityProblem) -> Answer:
     return Answer("bound", Verdict.LEAK, why, values, intervals)
 
 
-def _machine_width(problem: StationarityProblem, X: Array, y: Array, labels: Array, factor: Array) -> bandwidth.Width | None:
-    """Support vectors between the bounds lie on the margin, but only with the right width of the kernel."""
+def _svm_bandwidth(
+    problem: StationarityProblem, X: Array, y: Array, labels: Array, factor: Array
+) -> bandwidth.Bandwidth | None:
+    """Support vectors between the bounds lie on the margin, but only with the right bandwidth of the kernel."""
     fitted = problem.fitted
     assert fitted.dual_coef is not None
     assert fitted.intercept is not None

@@ -24,15 +24,15 @@ def outputs(layers: Layers, X: Array, activation: str = "relu") -> Array:
 
 
 def gradient(
-    layers: Layers, X: Array, slope: Callable[[Array], Array], activation: str = "relu"
+    layers: Layers, X: Array, first_derivative: Callable[[Array], Array], activation: str = "relu"
 ) -> list[tuple[Array, Array, Array, Array]]:
     """Of Σ loss in every (W, b), each followed by the sums of absolute values: (dW, db, |dW|, |db|).
 
-    `slope` takes outputs (n, outputs) to the loss's derivative in them.
+    `first_derivative` takes outputs (n, outputs) to the loss's first derivative in them.
     """
     values = _forward(layers, X, activation)
     derivative = ACTIVATIONS[activation][1]
-    back = slope(values[-1])
+    back = first_derivative(values[-1])
     found: list[tuple[Array, Array, Array, Array]] = []
     for number in range(len(layers) - 1, -1, -1):
         size = np.abs(back)

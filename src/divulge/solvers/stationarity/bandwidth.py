@@ -1,4 +1,4 @@
-"""The width of a kernel exp(−γ D) from equations that hold only at the right one."""
+"""The bandwidth γ of a kernel exp(−γ D) from equations that hold only at the right one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from divulge.arrays import Array
 
-GRID = 61  # widths tried, over DECADES around the typical distance
+GRID = 61  # values of γ tried, over DECADES around the typical distance
 DECADES = 4.0
 STEPS = 60
 STILL = 1e-15
@@ -32,44 +32,44 @@ class Equations:
 
 
 @dataclass(frozen=True)
-class Width:
+class Bandwidth:
     gamma: float
     half_width: float
-    leftover: float
+    relative_residual: float
     "of the targets' norm"
 
 
-def find(distances: Array, equations: Sequence[Equations]) -> Width | None:
+def find(distances: Array, equations: Sequence[Equations]) -> Bandwidth | None:
     """Least squares in γ by a grid, then Gauss-Newton; None where nothing depends on it."""
     typical = float(np.median(distances[distances > 0], overwrite_input=False)) if (distances > 0).any() else 0.0
     if not typical or not sum(len(one.rows) for one in equations):
         return None
     grid = np.geomspace(10**-DECADES, 10**DECADES, GRID) / typical
     best = float(grid[int(np.argmin([np.linalg.norm(_residual(distances, equations, gamma)[0]) for gamma in grid]))])
-    left, slope, size = _residual(distances, equations, best)
+    left, derivative, size = _residual(distances, equations, best)
     for _ in range(STEPS):
-        steepness = float(slope @ slope)
+        steepness = float(derivative @ derivative)
         if not steepness:
             return None
-        step = float(np.clip(-(slope @ left) / steepness, -0.5 * best, best))
+        step = float(np.clip(-(derivative @ left) / steepness, -0.5 * best, best))
         moved = best
         for _ in range(12):
             trial = _residual(distances, equations, best + step)
             if np.linalg.norm(trial[0]) < np.linalg.norm(left):
-                moved, left, slope = best + step, trial[0], trial[1]
+                moved, left, derivative = best + step, trial[0], trial[1]
                 break
             step /= 4
         if abs(moved - best) <= STILL * best:
             break
         best = moved
     rounding = np.finfo(float).eps * size
-    half = 2 * (float(np.linalg.norm(left)) + rounding) / (float(np.linalg.norm(slope)) or np.inf)
-    return Width(best, half, float(np.linalg.norm(left)) / (size or 1.0))
+    half = 2 * (float(np.linalg.norm(left)) + rounding) / (float(np.linalg.norm(derivative)) or np.inf)
+    return Bandwidth(best, half, float(np.linalg.norm(left)) / (size or 1.0))
 
 
 def _residual(distances: Array, equations: Sequence[Equations], gamma: float) -> tuple[Array, Array, float]:
     """What is left, its derivative in γ, and the size of what cancels."""
-    left, slope, size = [], [], 0.0
+    left, derivative, size = [], [], 0.0
     for one in equations:
         D = distances[np.ix_(one.rows, one.columns)]
         K = np.exp(-gamma * D)
@@ -78,6 +78,6 @@ def _residual(distances: Array, equations: Sequence[Equations], gamma: float) ->
             Q, _ = np.linalg.qr(one.nuisance)
             r, s = r - Q @ (Q.T @ r), s - Q @ (Q.T @ s)
         left.append(r)
-        slope.append(s)
+        derivative.append(s)
         size += float(np.linalg.norm(np.abs(K) @ np.abs(one.weights) + np.abs(one.targets)))
-    return np.concatenate(left), np.concatenate(slope), size
+    return np.concatenate(left), np.concatenate(derivative), size

@@ -154,7 +154,7 @@ def _logistic(f: Array, y: Array, weight: Array) -> float:
 def _length(pull: Callable[[Array], Array], penalty: float, alpha: Array, step: Array, f: Array, change: Array) -> float:
     """Where along a step, at most at its end, an objective with gradient K(penalty α − pull(f)) is least."""
 
-    def slope(t: float) -> float:
+    def derivative(t: float) -> float:
         return float((penalty * (alpha + t * step) - pull(f + t * change)) @ change)
 
-    return 1.0 if slope(1.0) <= 0 or slope(0.0) >= 0 else float(brentq(slope, 0.0, 1.0))
+    return 1.0 if derivative(1.0) <= 0 or derivative(0.0) >= 0 else float(brentq(derivative, 0.0, 1.0))

@@ -1,4 +1,4 @@
-"""Losses of classical learners: derivative in the score, and how sharply it turns."""
+"""Losses of classical learners: their first and second derivatives in the score."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from divulge.arrays import Array
 class Loss:
     """One term of an empirical risk. Scores and targets have shape (n, outputs)."""
 
-    slope: Callable[[Array, Array], Array]
-    "Derivative in the score."
-    turn: Callable[[Array, Array], Array]
-    "Second derivative, or a bound on it: how an error in the score moves the slope."
+    first_derivative: Callable[[Array, Array], Array]
+    "∂loss/∂f (n, outputs)."
+    second_derivative: Callable[[Array, Array], Array]
+    "∂²loss/∂f² of each output, or a bound on it: how an error in the score moves the first."
     joint: bool = False
     "Whether the outputs of one point share a term."
     margins: bool = False
     "Whether targets are -1 and 1."
     smooth: bool = True
-    "Whether the slope is known everywhere."
+    "Whether the first derivative is known everywhere."
 
 
 def _active(f: Array, y: Array) -> Array:
@@ -39,10 +39,10 @@ def _modified_huber(f: Array, y: Array) -> Array:
 def huber(epsilon: float, scale: float) -> Loss:
     """Huber's loss with its scale: σ H((y − f) / σ), H(z) = z² up to ε and 2ε|z| − ε² beyond."""
 
-    def slope(f: Array, y: Array) -> Array:
+    def first_derivative(f: Array, y: Array) -> Array:
         return np.asarray(-2 * np.clip((y - f) / scale, -epsilon, epsilon))
 
-    return Loss(slope, lambda f, y: np.full_like(f, 2 / scale))
+    return Loss(first_derivative, lambda f, y: np.full_like(f, 2 / scale))
 
 
 LOSSES: dict[str, Loss] = {

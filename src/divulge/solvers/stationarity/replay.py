@@ -150,7 +150,7 @@ def _moved(values: Values, steps: Array, known: Mapping[str, tuple[float, float]
     return moved
 
 
-def _slopes(trials: _Trials, values: Values, step: float) -> Array:
+def _jacobian(trials: _Trials, values: Values, step: float) -> Array:
     """(parameters, names): change of the parameters a step in each value."""
     here = trials(values)
     wide = {name: (0.0, 1.0) if name in UNIT else (0.0, np.inf) for name in values}
@@ -167,10 +167,10 @@ def _descend(trials: _Trials, known: Mapping[str, tuple[float, float]], toleranc
         distance = trials.distance(values)
         if not np.isfinite(distance) or distance <= min(tolerance, trials.same):
             return
-        slopes = _slopes(trials, values, float(np.clip(distance / 10, trials.step, 1e-2)))
-        if not np.isfinite(slopes).all():
+        jacobian = _jacobian(trials, values, float(np.clip(distance / 10, trials.step, 1e-2)))
+        if not np.isfinite(jacobian).all():
             return
-        step = np.linalg.lstsq(slopes, trials.observed - trials(values), rcond=None)[0]
+        step = np.linalg.lstsq(jacobian, trials.observed - trials(values), rcond=None)[0]
         for shrink in (1.0, 0.3, 0.1, 0.01):
             if trials.left < 1:
                 return
@@ -221,27 +221,27 @@ def _widths(trials: _Trials, values: Values, cut: Array | None) -> Values:
     if not values:
         return {}
     trials.most += 2 * len(values) + 1
-    slopes = _slopes(trials, values, 1e-4 if cut is not None else trials.step)
+    jacobian = _jacobian(trials, values, 1e-4 if cut is not None else trials.step)
     if cut is None:
-        # A solver's path jumps where its number of steps changes: believe the smaller of two slopes.
-        wider = _slopes(trials, values, 1e-3)
-        slopes = np.where(np.linalg.norm(wider, axis=0) < np.linalg.norm(slopes, axis=0), wider, slopes)
+        # A solver's path jumps where its number of steps changes: believe the smaller of two derivatives.
+        wider = _jacobian(trials, values, 1e-3)
+        jacobian = np.where(np.linalg.norm(wider, axis=0) < np.linalg.norm(jacobian, axis=0), wider, jacobian)
     scale = {name: 1.0 if name in UNIT else value for name, value in values.items()}
-    if not np.isfinite(slopes).all() or not (np.linalg.norm(slopes, axis=0) > 0).all():
+    if not np.isfinite(jacobian).all() or not (np.linalg.norm(jacobian, axis=0) > 0).all():
         return dict.fromkeys(values, np.inf)
     gap = trials(values) - trials.observed
     noise = 10 * trials.epsilon * float(np.linalg.norm(trials.observed))
     if cut is not None and len(values) == 1:
-        # Every parameter p must satisfy |gap + slope·step| ≤ cut: the values that round to what was observed.
-        slope = slopes[:, 0]
-        moves = np.abs(slope) > 0
-        ends = np.stack([(-cut - gap)[moves] / slope[moves], (cut - gap)[moves] / slope[moves]])
+        # Every parameter p must satisfy |gap + derivative·step| ≤ cut: the values that round to what was observed.
+        derivative = jacobian[:, 0]
+        moves = np.abs(derivative) > 0
+        ends = np.stack([(-cut - gap)[moves] / derivative[moves], (cut - gap)[moves] / derivative[moves]])
         low, high = float(ends.min(axis=0).max()), float(ends.max(axis=0).min())
         name = next(iter(values))
-        reach = max(abs(low), abs(high)) if low <= high else float(np.linalg.norm(gap) / np.linalg.norm(slope)) * 2
+        reach = max(abs(low), abs(high)) if low <= high else float(np.linalg.norm(gap) / np.linalg.norm(derivative)) * 2
         return {name: 1.1 * reach * scale[name]}
     blur = SAFETY * (float(np.linalg.norm(gap)) + noise) + (float(np.linalg.norm(cut)) if cut is not None else 0)
-    spread = np.linalg.norm(np.linalg.pinv(slopes), axis=1)
+    spread = np.linalg.norm(np.linalg.pinv(jacobian), axis=1)
     typed = trials.best[0] == 0 and cut is None and _is_round(values)
     finest = 0 if typed else FINEST
     return {name: max(blur * s, finest) * scale[name] for name, s in zip(values, spread.tolist(), strict=True)}

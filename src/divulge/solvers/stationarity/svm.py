@@ -93,11 +93,11 @@ def projected(found: Hinge) -> System | None:
     return System((axes.T @ found.w)[:, None], -(axes.T @ found.inside), magnitude, np.zeros(0))
 
 
-def leftover(found: Hinge) -> float:
-    """The least that some λ and some weights from 0 to 1 on the margin leave of the equations, beside what luck leaves.
+def relative_residual(found: Hinge) -> float:
+    """min over λ ≥ 0, 0 ≤ v ≤ 1 of ‖λw − Σ_inside yx − Σ_edge v yx‖ / ‖Σ_inside yx‖, in units of its size under the null.
 
-    Which points are on the margin is not known of a solver that stopped early: as many of the nearest as serve best, each
-    of which leaves luck one equation less.
+    Which points are on the margin is not known of a solver that stopped early: as many of the nearest as serve best. Each
+    costs a degree of freedom: of a vector in a random direction of R^D, fitting 1 + r columns leaves √((D − 1 − r) / D).
     """
     D, best = len(found.w), np.inf
     if not np.any(found.w):

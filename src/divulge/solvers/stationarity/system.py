@@ -44,22 +44,22 @@ class Estimate:
     "(penalties,) half the confidence interval"
     covariance: Array
     "(penalties, penalties)"
-    leftover: float
+    relative_residual: float
     "‖(b + Aλ̂, check)‖ / ‖b‖: 0 when λ̂ explains the gradient fully, 1 and more when it explains nothing"
     largest: float
     "the largest entry of (b + Aλ̂, check)"
-    spare: int
-    "equations beyond the number of penalties"
-    chance: float
-    "how often penalties would explain as much of a gradient that has nothing to do with them"
-    luck: float
-    "what they would leave of such a gradient, in the median"
+    degrees_of_freedom: int
+    "equations − penalties"
+    p_value: float
+    "P(as small a residual) if b had a random direction: how often penalties explain as much of an unrelated gradient"
+    null_median: float
+    "median relative residual of such a gradient"
 
 
 def solve(system: System, confidence: float = 0.99, stopped: float = 0.0) -> Estimate:
     """Solve the overdetermined system; the interval comes from its residual, from rounding and from where solvers stop.
 
-    The leftover gradient is taken to be as large along A as it is, a direction at a time, across it (Student's t),
+    The residual gradient is taken to be as large along A as it is, a direction at a time, across it (Student's t),
     and never smaller than all of it at once divided by ‖A‖: solvers that stop early leave structured remains.
     `stopped` is the largest entry with which the solver would have been content: so much may lie along A unseen.
     """
@@ -70,12 +70,12 @@ def solve(system: System, confidence: float = 0.99, stopped: float = 0.0) -> Est
     inverse = np.linalg.inv(R)
     values = -(inverse @ (Q.T @ b)) / scale
     residual = b + A @ values
-    spare = len(b) - A.shape[1]
+    freedom = len(b) - A.shape[1]
     left = float(np.linalg.norm(residual))
     size = float(np.hypot(left, np.linalg.norm(system.check)))
     spread = np.linalg.norm(inverse, axis=1) / scale
-    quantile = float(stats.t.ppf(0.5 + confidence / 2, spare)) if spare else 0.0
-    typical = left / np.sqrt(spare) if spare else 0.0
+    quantile = float(stats.t.ppf(0.5 + confidence / 2, freedom)) if freedom else 0.0
+    typical = left / np.sqrt(freedom) if freedom else 0.0
     rounding = ROUNDING_SAFETY * system.epsilon * float(np.linalg.norm(system.magnitude))
     # What a gradient with no entry above `stopped` can have along a column of A.
     unseen = stopped * float((np.abs(A).sum(axis=0) / scale).max())
@@ -83,11 +83,11 @@ def solve(system: System, confidence: float = 0.99, stopped: float = 0.0) -> Est
     covariance = (inverse @ inverse.T) / np.outer(scale, scale) * half**2
     norm = float(np.linalg.norm(b)) or 1.0
     # In a random direction the share of ‖b‖² explained follows a Beta law, and what is left the mirrored one.
-    law = stats.beta(spare / 2, A.shape[1] / 2) if spare else None
-    chance = float(law.cdf((left / norm) ** 2)) if law else 1.0
-    luck = float(np.sqrt(law.median())) if law else 0.0
+    law = stats.beta(freedom / 2, A.shape[1] / 2) if freedom else None
+    p_value = float(law.cdf((left / norm) ** 2)) if law else 1.0
+    null_median = float(np.sqrt(law.median())) if law else 0.0
     largest = float(np.abs(np.concatenate([residual, system.check])).max(initial=0))
-    return Estimate(values, half * spread, covariance, size / norm, largest, spare, chance, luck)
+    return Estimate(values, half * spread, covariance, size / norm, largest, freedom, p_value, null_median)
 
 
 @dataclass(frozen=True)
@@ -102,8 +102,8 @@ class Gradient:
     "(outputs,) the derivative in the intercept"
     balance_magnitude: Array
     "(outputs,)"
-    width: float
-    "of a typical column: what brings the balance to the units of the others"
+    column_scale: float
+    "root mean square of the entries of X: what brings the balance to the units of the others"
 
 
 def gradient(loss: Loss, X: Array, Y: Array, W: Array, c: Array, weight: Array, centred: bool = False) -> Gradient:
@@ -123,24 +123,24 @@ def gradient(loss: Loss, X: Array, Y: Array, W: Array, c: Array, weight: Array, 
         part = slice(start, start + rows)
         block = X[part] - mean
         scores = block @ W.T + c
-        slope = weight[part, None] * loss.slope(scores, Y[part])
-        values += slope.T @ block
-        balance += slope.sum(axis=0)
+        first = weight[part, None] * loss.first_derivative(scores, Y[part])
+        values += first.T @ block
+        balance += first.sum(axis=0)
         squares += float(weight[part] @ np.einsum("ij,ij->i", block, block))
         np.abs(block, out=block)
         # A squared loss cancels score against target; the others lose what their scores lost.
         lost = block @ np.abs(W).T + (np.abs(c - Y[part]) if loss is LOSSES["squared"] else np.abs(c))
-        terms = weight[part, None] * loss.turn(scores, Y[part]) * lost + np.abs(slope)
+        terms = weight[part, None] * loss.second_derivative(scores, Y[part]) * lost + np.abs(first)
         magnitude += terms.T @ block
         balance_magnitude += terms.sum(axis=0)
-    width = float(np.sqrt(squares / (d * weight.sum())))
-    return Gradient(values, magnitude, balance, balance_magnitude, width)
+    column_scale = float(np.sqrt(squares / (d * weight.sum())))
+    return Gradient(values, magnitude, balance, balance_magnitude, column_scale)
 
 
-def at_nothing(loss: Loss, X: Array, Y: Array, level: Array, weight: Array) -> tuple[Array, Array]:
+def at_zero(loss: Loss, X: Array, Y: Array, level: Array, weight: Array) -> tuple[Array, Array]:
     """Gradient (outputs, d) and balance (outputs,) of the loss where every coefficient is 0 and the intercept is `level`."""
-    slope = weight[:, None] * loss.slope(np.broadcast_to(level, Y.shape), Y)
-    return slope.T @ X, slope.sum(axis=0)
+    first = weight[:, None] * loss.first_derivative(np.broadcast_to(level, Y.shape), Y)
+    return first.T @ X, first.sum(axis=0)
 
 
 def systems(
@@ -156,7 +156,7 @@ def systems(
             w = np.append(w, intercepts[k] / scaling)
             values = np.append(values, scaling * found.balance[k])
             magnitude = np.append(magnitude, scaling * found.balance_magnitude[k])
-        check = np.array([found.width * found.balance[k]]) if free else np.zeros(0)
+        check = np.array([found.column_scale * found.balance[k]]) if free else np.zeros(0)
         built.append(penalised(w, values, magnitude, penalties, check))
     return built
 
@@ -173,14 +173,14 @@ def penalised(w: Array, values: Array, magnitude: Array, penalties: Sequence[str
 def kernel_systems(loss: Loss, K: Array, Y: Array, dual: Array, weight: Array, penalties: Sequence[str]) -> list[System]:
     """f = K α with penalty λ/2 αᵀKα (the common factor K taken out) or λ ‖α‖₁; dual (outputs, n)."""
     scores = K @ dual.T
-    slope = weight[:, None] * loss.slope(scores, Y)
+    first = weight[:, None] * loss.first_derivative(scores, Y)
     lost = np.abs(K) @ np.abs(dual).T + (np.abs(Y) if loss is LOSSES["squared"] else 0)
-    terms = weight[:, None] * loss.turn(scores, Y) * lost + np.abs(slope)
+    terms = weight[:, None] * loss.second_derivative(scores, Y) * lost + np.abs(first)
     if penalties == ("l1",):
         return [
-            penalised(dual[k], K @ slope[:, k], np.abs(K) @ terms[:, k], penalties, np.zeros(0)) for k in range(len(dual))
+            penalised(dual[k], K @ first[:, k], np.abs(K) @ terms[:, k], penalties, np.zeros(0)) for k in range(len(dual))
         ]
-    return [System(dual[k][:, None], slope[:, k], terms[:, k], np.zeros(0)) for k in range(len(dual))]
+    return [System(dual[k][:, None], first[:, k], terms[:, k], np.zeros(0)) for k in range(len(dual))]
 
 
 def stacked(systems: list[System]) -> System:
@@ -211,12 +211,12 @@ def gram(name: str, X: Array, gamma: float, degree: float, coef0: float, others:
 
 
 KERNELS = ("cosine", "laplacian", "linear", "poly", "polynomial", "rbf", "sigmoid")
-WIDTHS = ("laplacian", "rbf")
-"Kernels that are nothing but a width."
+WITH_BANDWIDTH = ("laplacian", "rbf")
+"Kernels exp(−γ D), which have no parameter but their bandwidth γ."
 
 
 def distances(name: str, X: Array, others: Array | None = None) -> Array:
-    """What such a kernel multiplies its width with: (n, n), or (n, others)."""
+    """D of such a kernel, (n, n) or (n, others): ‖x − z‖² for `rbf`, ‖x − z‖₁ for `laplacian`."""
     Z = X if others is None else others
     if name == "laplacian":
         return np.asarray(cdist(X, Z, "cityblock"))
