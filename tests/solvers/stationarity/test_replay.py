@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from divulge.arrays import Array
+from divulge.solvers.shared.rounding import round_numbers
 from divulge.solvers.stationarity import replay
 
 AXES = np.random.default_rng(0).normal(size=(12, 2))
@@ -91,3 +92,69 @@ def test_single_precision_is_not_taken_for_equality() -> None:
     found = replay.match(smooth, observed, {"alpha": (0.1, 1.0)})
     assert not found.same
     assert abs(found.values["alpha"] - 0.3) <= found.half_widths["alpha"]
+
+
+# --- limits, from just inside and from just outside
+
+
+def beside(distance: float) -> Array:
+    """Parameters at this relative distance from those of alpha = 0.3, where no other alpha comes nearer."""
+    observed = smooth({"alpha": 0.3})
+    tangent = (smooth({"alpha": 0.3 + 1e-6}) - observed) / 1e-6
+    across = AXES[:, 1] - tangent * (AXES[:, 1] @ tangent) / (tangent @ tangent)
+    return np.asarray(observed + distance * np.linalg.norm(observed) * across / np.linalg.norm(across))
+
+
+@pytest.mark.parametrize(("times", "same"), [(450, True), (550, False)])
+def test_another_blas_is_the_same_training_to_500_rounding_errors(times: float, same: bool) -> None:
+    observed = beside(times * float(np.finfo(float).eps))
+    assert replay.match(smooth, observed, {"alpha": (0.1, 1.0)}).same is same
+
+
+def test_an_interval_is_ten_times_what_is_left() -> None:
+    """Halving it would trust that neighbouring trainings lie on a straight line."""
+    distance = 1e-5
+    found = replay.match(smooth, beside(distance), {"alpha": (0.1, 1.0)})
+    tangent = np.linalg.norm(smooth({"alpha": 0.3 * (1 + 1e-6)}) - smooth({"alpha": 0.3})) / 1e-6
+    alone = distance * float(np.linalg.norm(smooth({"alpha": 0.3}))) / tangent
+    assert found.half_widths["alpha"] / 0.3 == pytest.approx(10 * alone, rel=0.2)
+
+
+def test_without_equal_bits_no_interval_is_finer_than_eight_digits() -> None:
+    found = replay.match(smooth, smooth({"alpha": 0.123456789}), {"alpha": (0.05, 0.5)})
+    assert found.half_widths["alpha"] / 0.123456789 == pytest.approx(1e-8, rel=0.5)
+
+
+@pytest.mark.parametrize("value", [1.5e-8, 2e-7, 9e4])
+def test_penalties_from_ten_millionths_to_ten_thousands_are_searched(value: float) -> None:
+    """The ends are 10⁻⁷ and 10⁴, and a decade beside each."""
+    trained: list[float] = []
+
+    def train(values: Mapping[str, float]) -> Array:
+        trained.append(values["alpha"])
+        return np.asarray(np.log(values["alpha"]) * AXES[:, 0])
+
+    low, high = replay.search(train, np.log(value) * AXES[:, 0], ["alpha"], lambda done: None)["alpha"]
+    assert low <= value <= high
+    assert 1e-8 < min(trained) <= 1e-7 * 1.01
+    assert 1e4 * 0.99 <= max(trained) < 1e5
+
+
+def test_a_third_of_the_trainings_and_more_are_left_for_values_between_the_round_ones() -> None:
+    """Of 63 trainings, the default, at most 40 go to round numbers, however many there are; of 30, at most 20."""
+    for most, round_ones in ((63, 40), (200, 40), (30, 20)):
+        trained: list[float] = []
+
+        def train(values: Mapping[str, float], trained: list[float] = trained) -> Array:
+            trained.append(values["alpha"])
+            return np.asarray(np.log(values["alpha"]) * AXES[:, 0])
+
+        replay.match(train, AXES[:, 1], {"alpha": (1e-3, 1e3)}, most=most)
+        typed = set(round_numbers(1e-3, 1e3, 200))
+        assert next(number for number, value in enumerate(trained) if value not in typed) == round_ones
+
+
+def test_a_descent_that_ends_short_of_eight_digits_is_begun_again_elsewhere() -> None:
+    """Beyond 1e-8 no replay is claimed, so that more trainings are worth their time."""
+    near, far = (replay.match(smooth, beside(distance), {"alpha": (0.1, 1.0)}) for distance in (0.9e-8, 1.1e-8))
+    assert near.fits + 10 < far.fits

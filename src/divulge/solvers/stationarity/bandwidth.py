@@ -9,10 +9,10 @@ import numpy as np
 
 from divulge.arrays import Array
 
-GRID = 61  # values of γ tried, over DECADES around the typical distance
-DECADES = 4.0
-STEPS = 60
-STILL = 1e-15
+DECADES = 4.0  # up and down from 1 / the median distance: beyond, a kernel is the identity, or constant but for rounding
+GRID = 61  # values of γ tried over these: with 8 none of 120 random kernels was missed, with 6 one
+STEPS = 60  # of Gauss-Newton: a cap; those kernels took at most 25 evaluations
+STILL = 1e-15  # relative change of γ that is none: a few units in its last place
 
 
 @dataclass(frozen=True)

@@ -15,12 +15,12 @@ Values = dict[str, float]
 Train = Callable[[Mapping[str, float]], Array]
 
 SAME = 500.0  # times machine precision: the relative distance below which two trainings are one, on another BLAS
-STEP = 1e-6  # relative change of a hyperparameter that shows its effect, in double precision
-ROUGH = 1e-8  # relative distance at which a descent has arrived
+STEP = 1e-6  # relative change of a value for a difference quotient: its error and that of rounding are both small in double
+ROUGH = 1e-8  # relative distance at which a descent has arrived: what is claimed as a replay (estimators.REPLAYED)
 SAFETY = 10.0  # times the distance that is left: neighbouring trainings do not lie on a straight line
 FINEST = 1e-8  # relative half-width of an interval around a training that is near, but not the same bit for bit
-SNAPPED = 40  # round numbers tried inside one interval
-DECADES = (-7, 4)  # searched where nothing else says where to begin
+SNAPPED = 40  # round numbers tried inside one interval: two thirds of the 63 trainings allowed by default
+DECADES = (-7, 4)  # searched where nothing else says where to begin: penalties that learners are trained with
 UNIT = ("l1_ratio",)  # hyperparameters between 0 and 1, changed by adding; the others by factors
 
 

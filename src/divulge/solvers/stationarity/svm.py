@@ -12,11 +12,11 @@ from scipy.optimize import linprog, lsq_linear
 from divulge.arrays import Array
 from divulge.solvers.stationarity.system import System
 
-NEAR = 0.05  # a point farther than this from the margin is not on it, however early the solver stopped
-TOUCHING = 1e-7  # nearer than this no point comes by chance
-GAP = 3.0  # the distances of points on the margin end where the next is so many times as large
-TRIED = 12  # numbers of points that may be on the margin, tried between none and all
-TIE = 1e-9  # weights that differ by less are one bound
+NEAR = 0.05  # of a margin of 1: default tolerances leave 5e-4, and a hundred times as much no solver that is worth asking
+TOUCHING = 1e-7  # of a million points spread over the margin, 0.1 come as near by chance
+GAP = 3.0  # points on the margin end where the next is so many times as far: after k of them by chance in 3⁻ᵏ of cases
+TRIED = 12  # numbers of points on the margin tried, from none to all: each up to 13 dimensions, a least-squares fit each
+TIE = 1e-9  # weights that differ by less are one bound: libsvm sets those to C itself, rounding moves them by 1e-15
 
 
 @dataclass(frozen=True)
