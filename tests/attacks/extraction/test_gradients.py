@@ -1,16 +1,22 @@
 """Weights from explanations: exact, or refused with a measurement, and never wrong and called a leak."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
 
-from divulge import Candidates, Gradients, Verdict, Weights
+from divulge import Candidates, Finding, Gradients, Verdict, Weights
+from divulge.arrays import Array
 from divulge.attacks import GradientExtraction
 from divulge.contract import Budget, Context
 from divulge.errors import BadInput, TargetFailed
 
 
-def network(units, inputs, outputs, seed=0, biases=1.0):
+def network(units: int, inputs: int, outputs: int, seed: int = 0, biases: float = 1.0) -> Weights:
     rng = np.random.default_rng(seed)
     return Weights(
         (
@@ -20,16 +26,23 @@ def network(units, inputs, outputs, seed=0, biases=1.0):
     )
 
 
-def steal(target, truth=None, **options):
-    truth = {"weights": truth} if truth is not None else None
-    return GradientExtraction(**options)(target, truth=truth, context=Context(1))
+def steal(target: Gradients, truth: Weights | None = None, **options: Any) -> Finding[Weights]:
+    known = {"weights": truth} if truth is not None else None
+    return GradientExtraction(**options)(target, truth=known, context=Context(1))
+
+
+def loot(finding: Finding[Weights]) -> Weights:
+    assert finding.loot is not None, finding.summary
+    return finding.loot
 
 
 SCALAR, SEVERAL = network(40, 30, 1), network(40, 30, 4)
 API = Gradients.of(SCALAR)
 
 
-def explained(gradient, value=API.value, dimension=30):
+def explained(
+    gradient: Callable[[Array], Array], value: Callable[[Array], Array] = API.value, dimension: int = 30
+) -> Gradients:
     return Gradients(value, dimension, gradient=gradient)
 
 
@@ -37,25 +50,25 @@ def explained(gradient, value=API.value, dimension=30):
     ("units", "inputs", "outputs", "most"),
     [(1, 3, 1, 40), (10, 5, 1, 8), (40, 30, 1, 4), (40, 30, 4, 2), (120, 200, 1, 2.9), (60, 200, 10, 1.4), (90, 20, 1, 4)],
 )
-def test_a_network_follows_from_few_queries_to_the_last_digits(units, inputs, outputs, most):
+def test_a_network_follows_from_few_queries_to_the_last_digits(units: int, inputs: int, outputs: int, most: float) -> None:
     true = network(units, inputs, outputs)
     finding = steal(Gradients.of(true), true)
     assert finding.verdict is Verdict.LEAK
-    assert finding.loot.exact
+    assert loot(finding).exact
     assert finding.scores["largest error at points"].value < 1e-10
     assert finding.cost.queries <= most * units
     assert finding.scores["queries per unit"].value == finding.cost.queries / units
 
 
-def test_the_loot_is_the_plain_network_balanced():
+def test_the_loot_is_the_plain_network_balanced() -> None:
     finding = steal(Gradients.of(SEVERAL), SEVERAL)
-    (W, b), (V, _) = finding.loot.layers
+    (W, b), (V, _) = loot(finding).layers
     assert len(b) == 40
     assert finding.scores["largest weight error"].value < 1e-10
     np.testing.assert_allclose((W**2).sum(1) + b**2, (V**2).sum(0))
 
 
-def test_a_network_without_biases_and_one_with_large_ones():
+def test_a_network_without_biases_and_one_with_large_ones() -> None:
     for biases in (0.0, 30.0):
         true = network(30, 25, 1, biases=biases)
         finding = steal(Gradients.of(true), true)
@@ -63,7 +76,7 @@ def test_a_network_without_biases_and_one_with_large_ones():
         assert finding.scores["largest error at points"].value < 1e-9
 
 
-def test_inputs_of_another_size_need_only_their_scale():
+def test_inputs_of_another_size_need_only_their_scale() -> None:
     (W, b), out = network(30, 25, 2).layers
     true = Weights(((W / 1e3, b), out))
     finding = steal(Gradients.of(true), true, scale=1e3)
@@ -71,7 +84,7 @@ def test_inputs_of_another_size_need_only_their_scale():
     assert finding.cost.queries < 4 * 30
 
 
-def odd(kind, outputs):
+def odd(kind: str, outputs: int) -> Weights:
     """A network with something wrong with it."""
     (W, b), (V, c) = (tuple(part.copy() for part in layer) for layer in network(24, 18, outputs, seed=3).layers)
     if kind == "duplicated":
@@ -95,17 +108,17 @@ def odd(kind, outputs):
 
 @pytest.mark.parametrize("outputs", [1, 3])
 @pytest.mark.parametrize("kind", ["duplicated", "parallel", "dead", "cancelling", "tiny", "small", "signs", "unused"])
-def test_a_copy_of_an_odd_network_is_right_or_is_not_called_a_leak(kind, outputs):
+def test_a_copy_of_an_odd_network_is_right_or_is_not_called_a_leak(kind: str, outputs: int) -> None:
     true = odd(kind, outputs)
     finding = steal(Gradients.of(true))
     X = np.random.default_rng(9).standard_normal((2000, 18)) * 10 ** np.random.default_rng(8).uniform(-1, 2, (2000, 1))
-    error = np.abs(finding.loot.predict(X) - true.predict(X)).max() / np.abs(true.predict(X)).max()
+    error = np.abs(loot(finding).predict(X) - true.predict(X)).max() / np.abs(true.predict(X)).max()
     assert finding.verdict is Verdict.LEAK or kind in ("tiny", "small")
     assert error < 1e-6
 
 
 @pytest.mark.parametrize("outputs", [1, 4])
-def test_a_server_of_single_precision_is_told_by_its_answers(outputs):
+def test_a_server_of_single_precision_is_told_by_its_answers(outputs: int) -> None:
     true = network(40, 50, outputs)
     module = torch.nn.Sequential(torch.nn.Linear(50, 40), torch.nn.ReLU(), torch.nn.Linear(40, outputs))
     for layer, (W, b) in zip((module[0], module[2]), true.layers, strict=True):
@@ -116,40 +129,55 @@ def test_a_server_of_single_precision_is_told_by_its_answers(outputs):
     assert finding.cost.queries < 8 * 40
 
 
-def softmax(logits):
+def softmax(logits: Array) -> Array:
     powers = np.exp(logits - logits.max(1, keepdims=True))
-    return powers / powers.sum(1, keepdims=True)
+    return np.asarray(powers / powers.sum(1, keepdims=True))
+
+
+def behind_a_softmax(model: Weights) -> Gradients:
+    api = Gradients.of(model)
+
+    def gradient(X: Array) -> Array:
+        p, J = softmax(api.value(X))[:, :, None], api.gradient(X)
+        return np.asarray(p * (J - (p * J).sum(1, keepdims=True)))
+
+    return explained(gradient, lambda X: softmax(api.value(X)), model.dimension)
 
 
 @pytest.mark.parametrize("classes", [2, 5])
-def test_probabilities_give_up_their_logits(classes):
+def test_probabilities_give_up_their_logits(classes: int) -> None:
     true = network(30, 20, classes)
-    api = Gradients.of(true)
-
-    def gradient(X):
-        p, J = softmax(api.value(X))[:, :, None], api.gradient(X)
-        return p * (J - (p * J).sum(1, keepdims=True))
-
-    finding = steal(explained(gradient, lambda X: softmax(api.value(X)), 20))
+    finding = steal(behind_a_softmax(true))
     assert finding.verdict is Verdict.LEAK
     X = np.random.default_rng(5).standard_normal((500, 20))
-    np.testing.assert_allclose(softmax(finding.loot.predict(X)), softmax(true.predict(X)), atol=1e-9)
+    np.testing.assert_allclose(softmax(loot(finding).predict(X)), softmax(true.predict(X)), atol=1e-9)
 
 
-def test_one_probability_gives_up_its_logit():
-    def value(X):
+@pytest.mark.parametrize("classes", [2, 5])
+def test_an_exact_copy_behind_a_softmax_stays_a_leak_where_the_true_logits_are_shifted(classes: int) -> None:
+    true = network(30, 20, classes)
+    (V, c) = true.layers[1]
+    assert min(np.abs(V.mean(0)).max(), abs(c.mean())) > 0.1  # the true logits do not add up to 0
+    finding = steal(behind_a_softmax(true), true)
+    assert finding.verdict is Verdict.LEAK
+    assert finding.scores["largest error at points"].value < 1e-8
+    assert finding.scores["largest weight error"].value < 1e-8
+
+
+def test_one_probability_gives_up_its_logit() -> None:
+    def value(X: Array) -> Array:
         return 1 / (1 + np.exp(-API.value(X)))
 
     finding = steal(explained(lambda X: value(X) * (1 - value(X)) * API.gradient(X), value))
     assert finding.verdict is Verdict.LEAK
     X = np.random.default_rng(5).standard_normal((500, 30))
-    np.testing.assert_allclose(finding.loot.predict(X), SCALAR.predict(X), atol=1e-8)
+    np.testing.assert_allclose(loot(finding).predict(X), SCALAR.predict(X), atol=1e-8)
 
 
-def test_queries_stay_in_the_box_that_is_named():
+def test_queries_stay_in_the_box_that_is_named() -> None:
     true, seen = network(20, 36, 3, biases=0.2), []
 
-    def value(X):
+    def value(X: Array) -> Array:
         seen.append(X)
         return true.predict(X)
 
@@ -165,11 +193,11 @@ def test_queries_stay_in_the_box_that_is_named():
     assert asked.max() <= 1
 
 
-def test_a_linear_model_needs_no_lines():
+def test_a_linear_model_needs_no_lines() -> None:
     finding = steal(Gradients.of(torch.nn.Linear(30, 3).double()))
     assert finding.verdict is Verdict.LEAK
     assert "one query" in finding.summary
-    assert len(finding.loot.layers) == 1
+    assert len(loot(finding).layers) == 1
 
 
 NOISE = np.random.default_rng(0)
@@ -187,17 +215,17 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("kind", REFUSED)
-def test_what_is_no_raw_gradient_is_refused_with_the_measurement(kind):
+def test_what_is_no_raw_gradient_is_refused_with_the_measurement(kind: str) -> None:
     target, reason = REFUSED[kind]
     finding = steal(target)
     assert finding.verdict is Verdict.NOT_APPLICABLE
     assert reason in finding.summary.replace("Answers", "answers").replace("The gradients", "the gradients")
 
 
-def test_top_class_gradients_are_named():
+def test_top_class_gradients_are_named() -> None:
     api = Gradients.of(SEVERAL)
 
-    def gradient(X):
+    def gradient(X: Array) -> Array:
         top = api.value(X).argmax(1)
         return np.take_along_axis(api.gradient(X), top[:, None, None], 1)[:, 0]
 
@@ -207,7 +235,7 @@ def test_top_class_gradients_are_named():
 
 
 @pytest.mark.parametrize("activation", [torch.nn.Tanh, torch.nn.GELU])
-def test_a_smooth_network_is_not_piecewise_linear(activation):
+def test_a_smooth_network_is_not_piecewise_linear(activation: type[torch.nn.Module]) -> None:
     torch.manual_seed(0)
     finding = steal(
         Gradients.of(torch.nn.Sequential(torch.nn.Linear(30, 20), activation(), torch.nn.Linear(20, 1)).double())
@@ -217,7 +245,7 @@ def test_a_smooth_network_is_not_piecewise_linear(activation):
 
 
 @pytest.mark.parametrize("outputs", [1, 5])
-def test_a_deep_network_is_told_by_kinks_that_are_no_hyperplanes(outputs):
+def test_a_deep_network_is_told_by_kinks_that_are_no_hyperplanes(outputs: int) -> None:
     torch.manual_seed(0)
     layers = [
         torch.nn.Linear(30, 20),
@@ -232,21 +260,21 @@ def test_a_deep_network_is_told_by_kinks_that_are_no_hyperplanes(outputs):
 
 
 @pytest.mark.parametrize("queries", [1, 3, 7, 30, 60, 90])
-def test_a_budget_that_runs_out_leaves_what_was_found(queries):
+def test_a_budget_that_runs_out_leaves_what_was_found(queries: int) -> None:
     context = Context(1, budget=Budget(queries=queries))
     finding = GradientExtraction()(API, truth={"weights": SCALAR}, context=context)
     assert finding.verdict is Verdict.FAILED
     assert finding.partial
     assert finding.cost.queries <= queries
     if queries >= 30:
-        assert not finding.loot.exact
+        assert not loot(finding).exact
         assert "units were found" in finding.summary
 
 
-def test_a_service_that_stops_answering_leaves_what_was_found():
+def test_a_service_that_stops_answering_leaves_what_was_found() -> None:
     asked = 0
 
-    def gradient(X):
+    def gradient(X: Array) -> Array:
         nonlocal asked
         asked += len(X)
         if asked > 50:
@@ -259,7 +287,7 @@ def test_a_service_that_stops_answering_leaves_what_was_found():
     assert "answers no more" in finding.summary
 
 
-def test_half_a_box_is_refused():
+def test_half_a_box_is_refused() -> None:
     with pytest.raises(BadInput, match="expected low below high"):
         steal(API, low=0.0)
     with pytest.raises(BadInput, match="expected low below high"):
@@ -267,12 +295,12 @@ def test_half_a_box_is_refused():
 
 
 @pytest.mark.parametrize("seed", range(24))
-def test_no_wrong_copy_is_accepted(seed):
+def test_no_wrong_copy_is_accepted(seed: int) -> None:
     rng = np.random.default_rng(seed)
     units, inputs, outputs = int(rng.integers(1, 120)), int(rng.integers(2, 12)), int(rng.choice([1, 3]))
     true = network(units, inputs, outputs, seed=seed + 100, biases=float(rng.choice([0, 0.1, 1, 10])))
     finding = steal(Gradients.of(true), true)
     X = 10 ** rng.uniform(-1, 3, (1000, 1)) * rng.standard_normal((1000, inputs))
-    error = np.abs(finding.loot.predict(X) - true.predict(X)).max(1) / np.linalg.norm(X, axis=1).clip(1)
+    error = np.abs(loot(finding).predict(X) - true.predict(X)).max(1) / np.linalg.norm(X, axis=1).clip(1)
     assert finding.verdict is Verdict.LEAK
     assert error.max() < 1e-7

@@ -10,6 +10,7 @@ import numpy as np
 from pydantic import Field
 
 from divulge.arrays import TwoLayers
+from divulge.attacks.extraction.readout import Readout, centred, outputs_are_centred
 from divulge.contract import (
     Array,
     Attack,
@@ -44,7 +45,6 @@ EXACT = 1e-6  # error, relative to slopes, up to which a copy is called exact
 WRONG = 1e-2  # and, where the truth is known, above which it is none
 SURE = 3.0  # over the number of agreeing points: the share of space that may be wrong, at 95 %
 FRESH = 1000  # points at which a copy is scored
-SUM = " with sum 0, because probabilities stay the same when all logits grow alike"
 
 
 @option_class
@@ -103,7 +103,7 @@ class GradientExtraction(Attack[Gradients, Weights]):
             return finding
         X = points.X if points is not None else self._usual(held.dimension)
         Y, mine_at = known.predict(X), loot.predict(X)
-        if any(SUM in note for note in finding.notes):
+        if outputs_are_centred(finding):
             Y = Y - Y.mean(1, keepdims=True)
         if Y.shape == mine_at.shape:
             error = float(np.abs(mine_at - Y).max() / np.abs(Y - Y.mean(0)).max())
@@ -117,8 +117,8 @@ class GradientExtraction(Attack[Gradients, Weights]):
                 scores["agreement"] = Score(float((mine_at.argmax(1) == top).mean()), common, "always the most common class")
         if len(known.layers) == len(loot.layers) == 2:
             true: TwoLayers = known.layers[0], known.layers[1]
-            if any(SUM in note for note in finding.notes):
-                true = true[0], (true[1][0] - true[1][0].mean(0), true[1][1] - true[1][1].mean())
+            if outputs_are_centred(finding):
+                true = true[0], centred(true[1])
             error = weight_error((loot.layers[0], loot.layers[1]), true)
             scores["largest weight error"] = Score(error, 1.0, "weights of 0", better="lower")
             scores["queries per unit"] = Score(
@@ -166,12 +166,12 @@ class GradientExtraction(Attack[Gradients, Weights]):
                 else "Which way round its units are cannot be told: pairs of units add what is linear."
             )
         if oracle.link is not links.IDENTITY:
-            notes.append(
-                f"Answers come through a {oracle.link.name} link, the copy gives logits{SUM if oracle.shifted else ''}."
-            )
+            shift = " with sum 0, because probabilities stay the same when all logits grow alike" if oracle.shifted else ""
+            notes.append(f"Answers come through a {oracle.link.name} link, the copy gives logits{shift}.")
         return Finding.leak(
             loot,
             summary,
+            evidence=oracle.readout,
             scores={"disagreement at fresh points": Score(worst, 1.0, "a copy without slope", better="lower")},
             figures=self._figures(peeling),
             notes=tuple(notes),
@@ -314,6 +314,10 @@ class _Oracle:
     def shifted(self) -> bool:
         """Whether logits are known but for a number that all share."""
         return self.link is links.SOFTMAX
+
+    @property
+    def readout(self) -> Readout:
+        return Readout(self.link.name, self.shifted)
 
     def region_in_words(self) -> str:
         if isinstance(self.region, Box):

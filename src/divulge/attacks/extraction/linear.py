@@ -9,6 +9,7 @@ from typing import Annotated, ClassVar
 import numpy as np
 from pydantic import Field
 
+from divulge.attacks.extraction.readout import Readout, outputs_are_centred
 from divulge.contract import (
     Array,
     Attack,
@@ -100,6 +101,7 @@ class LinearExtraction(Attack[Predictions, Parameters]):
             Parameters(model.coef if len(model.coef) > 1 else model.coef[0], model.intercept),
             f"The model behind the API is linear{BEHIND[model.link.name]}: its {model.coef.size + len(model.coef)} "
             f"parameters follow from {copy.source}, and agree with {agreement}.",
+            evidence=Readout(model.link.name, model.link is affine.SOFTMAX),
             scores={"disagreement at fresh points": Score(off, _off(copy.answers.mean(0), A), SAME, better="lower")},
             notes=(
                 f"The coefficients are known to {max(model.error, off):.0e}; a curve of that size would not have been seen.",
@@ -113,7 +115,7 @@ class LinearExtraction(Attack[Predictions, Parameters]):
         if known is None or known.coef is None or loot is None or loot.coef is None:
             return finding
         true, won = np.atleast_2d(known.coef), np.atleast_2d(loot.coef)
-        if SHIFT in finding.notes:
+        if outputs_are_centred(finding):
             true = true - true.mean(0)
         if true.shape != won.shape or not true.any():
             note = f"The true coefficients have shape {known.coef.shape}, these {loot.coef.shape}: they cannot be compared."

@@ -9,6 +9,7 @@ import numpy as np
 from pydantic import Field, PositiveInt
 
 from divulge.arrays import TwoLayers
+from divulge.attacks.extraction.readout import Readout, centred, outputs_are_centred
 from divulge.contract import (
     Array,
     Attack,
@@ -112,7 +113,7 @@ class ValueExtraction(Attack[Predictions, Weights]):
             return finding
         scores = dict(finding.scores)
         if known is not None and len(known.layers) == 2 and _shape(known) == _shape(loot):
-            error = weight_error((loot.layers[0], loot.layers[1]), _visible(known, centred=SHIFT in finding.notes))
+            error = weight_error((loot.layers[0], loot.layers[1]), _visible(known, shifted=outputs_are_centred(finding)))
             parameters = sum(W.size + b.size for W, b in known.layers)
             scores["largest weight error"] = Score(error, 1.0, "weights of 0", better="lower")
             scores["queries per parameter"] = Score(
@@ -192,6 +193,10 @@ class _Target:
     def accuracy(self) -> float:
         """How far off, relative to the spread of the values, a copy may be that is called exact."""
         return max(FINE, LOSS * self.coarseness)
+
+    @property
+    def readout(self) -> Readout:
+        return Readout(self.link.name, self.link is affine.SOFTMAX)
 
     def least_noise(self) -> float:
         """What the digits of the answers leave at the origin of a line."""
@@ -335,6 +340,7 @@ def _leak(copy: TwoLayer, target: _Target) -> Finding[Weights]:
         Weights(layers, exact=target.accuracy <= EXACT and target.largest >= BROAD * target.usual),
         f"The model behind the API is a two-layer ReLU network with {copy.units} units that show: its weights follow from "
         f"values on {where} and beside; {len(target.X)} fresh answers agree to {error:.0e}.",
+        evidence=target.readout,
         scores={"relative error at fresh points": Score(error, 1.0, "always answering the mean", better="lower")},
         notes=(
             f"Units that move no value by {target.accuracy:.0e} of the spread at points up to {target.largest:g} in "
@@ -359,11 +365,11 @@ def _unfinished(copy: TwoLayer | None, target: _Target, spent: str = "") -> Find
     return Finding.failed(spent or state, loot=loot, partial=bool(spent), notes=(state,) if spent else ())
 
 
-def _visible(known: Weights, *, centred: bool) -> TwoLayers:
+def _visible(known: Weights, *, shifted: bool) -> TwoLayers:
     """The true layers as far as values can tell: units on one hyperplane are one, and logits behind a softmax sum to 0."""
     (into, bias), (out, constant) = known.layers
-    if centred:
-        out, constant = out - out.mean(0), constant - constant.mean()
+    if shifted:
+        out, constant = centred((out, constant))
     alive = into.any(1)
     constant = constant + out[:, ~alive] @ np.maximum(bias[~alive], 0)
     into, bias, out = into[alive], bias[alive], out[:, alive]
