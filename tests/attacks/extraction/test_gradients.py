@@ -164,6 +164,23 @@ def test_an_exact_copy_behind_a_softmax_stays_a_leak_where_the_true_logits_are_s
     assert finding.scores["largest weight error"].value < 1e-8
 
 
+def shifted(model: Weights) -> Weights:
+    """The same probabilities behind a softmax, from logits that are all larger by one function."""
+    hidden, (V, c) = model.layers
+    return Weights((hidden, (V + np.linspace(1, 3, V.shape[1]), c + 5)))
+
+
+def test_half_a_copy_behind_a_softmax_is_measured_but_for_the_shift_of_its_logits() -> None:
+    true = network(30, 20, 5)
+    scores = [
+        GradientExtraction()(
+            behind_a_softmax(true), truth={"weights": same}, context=Context(1, budget=Budget(queries=100))
+        ).scores["largest error at points"]
+        for same in (true, shifted(true))
+    ]
+    assert scores[0].value == pytest.approx(scores[1].value, rel=1e-9)
+
+
 def test_one_probability_gives_up_its_logit() -> None:
     def value(X: Array) -> Array:
         return 1 / (1 + np.exp(-API.value(X)))

@@ -210,6 +210,7 @@ class GradientExtraction(Attack[Gradients, Weights]):
                 else "the copy was not checked yet"
             ),
             loot=loot,
+            evidence=oracle.readout,
             figures=self._figures(peeling),
             partial=partial,
         )

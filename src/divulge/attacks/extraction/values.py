@@ -362,7 +362,9 @@ def _unfinished(copy: TwoLayer | None, target: _Target, spent: str = "") -> Find
         f"The copy with {copy.units} units, found on {target.lines} lines, differs from the model at {1 - agreement:.0%} of "
         f"{len(target.X)} check points by more than {target.accuracy:.0e} of the values' spread."
     )
-    return Finding.failed(spent or state, loot=loot, partial=bool(spent), notes=(state,) if spent else ())
+    return Finding.failed(
+        spent or state, loot=loot, evidence=target.readout, partial=bool(spent), notes=(state,) if spent else ()
+    )
 
 
 def _visible(known: Weights, *, shifted: bool) -> TwoLayers:
