@@ -30,9 +30,9 @@ def drawn(units, dimension, seed=0):
 
 def learn(network, units=None, seed=7, values_only=False):
     units = units or len(network.out)
-    plan = bisection.search(units, 0.1, 0.5)
-    slope = bisection.from_values(network.value, plan.step) if values_only else bisection.from_gradients(network.gradient)
-    return bisection.learn(network.value, slope, network.hidden.shape[1], units, plan, np.random.default_rng(seed))
+    plan = bisection.planned(units, 0.1, 0.5)
+    oracle = bisection.from_values(network.value, plan.step) if values_only else bisection.from_gradients(network.gradient)
+    return bisection.learn(network.value, oracle, network.hidden.shape[1], units, plan, np.random.default_rng(seed))
 
 
 def disagreement(network, hidden, out):
@@ -42,7 +42,7 @@ def disagreement(network, hidden, out):
 
 
 def test_the_search_is_set_as_the_theorems_print_it():
-    plan = bisection.search(10, 0.1, 0.5)
+    plan = bisection.planned(10, 0.1, 0.5)
     assert plan.reach == 100
     assert plan.resolution == pytest.approx(0.5 / 9 * (0.1 + 2 * np.pi / 10) ** 1.5 / 1000)
     assert plan.step == pytest.approx(0.1 * plan.resolution / (2 * 1.9 * 100 * 10))
@@ -50,7 +50,7 @@ def test_the_search_is_set_as_the_theorems_print_it():
 
 def test_every_unit_is_found_up_to_its_sign():
     network = drawn(20, 30)
-    plan = bisection.search(20, 0.1, 0.5)
+    plan = bisection.planned(20, 0.1, 0.5)
     Z = bisection.planes(bisection.from_gradients(network.gradient), 30, 20, plan, np.random.default_rng(0))
     true = network.out[:, None] * network.hidden
     distances = np.minimum(*(np.linalg.norm(Z[:, None] - sign * true, axis=2) for sign in (1, -1)))
@@ -71,7 +71,7 @@ def test_the_copy_is_exact_and_has_as_many_units(units):
 def test_a_halving_costs_one_gradient_and_the_signs_two_values_a_unit(units):
     network = drawn(units, 60)
     learn(network)
-    plan = bisection.search(units, 0.1, 0.5)
+    plan = bisection.planned(units, 0.1, 0.5)
     halvings = np.log2(plan.reach / plan.resolution)
     assert halvings <= network.gradients / units <= halvings + 2
     assert network.values == 2 * units
@@ -105,12 +105,12 @@ def test_points_for_the_signs_lie_in_one_cell_and_have_full_rank():
     assert np.linalg.matrix_rank(network.hidden @ X.T) == 25
 
 
-def test_finite_differences_are_gradients_within_their_doubt():
+def test_finite_differences_are_gradients_within_their_rounding():
     network = drawn(10, 20)
     x = np.random.default_rng(3).normal(size=20)
-    g, doubt = bisection.from_values(network.value, 1e-9)(x)
+    g, rounding = bisection.from_values(network.value, 1e-9)(x)
     assert network.values == 21
-    assert np.linalg.norm(g - network.gradient(x[None])[0]) < doubt < 1e-3 * np.linalg.norm(g)
+    assert np.linalg.norm(g - network.gradient(x[None])[0]) < rounding < 1e-3 * np.linalg.norm(g)
 
 
 def test_values_alone_find_ten_units_to_three_digits():
@@ -119,12 +119,12 @@ def test_values_alone_find_ten_units_to_three_digits():
 
 
 @pytest.mark.parametrize(
-    ("units", "told", "sentence"),
+    ("units", "claimed", "sentence"),
     [(12, 13, "changes 12 times on a line of 13 units"), (12, 11, "behind the last of 11 units: there are more")],
 )
-def test_a_wrong_number_of_units_is_noticed(units, told, sentence):
+def test_a_wrong_number_of_units_is_noticed(units, claimed, sentence):
     with pytest.raises(bisection.Failure, match=sentence):
-        learn(drawn(units, 15), told)
+        learn(drawn(units, 15), claimed)
 
 
 def test_kinks_closer_than_the_resolution_are_noticed():

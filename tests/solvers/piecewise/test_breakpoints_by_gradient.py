@@ -1,23 +1,28 @@
 """Kinks along a line: each is found once, between the right pieces, from few questions."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import numpy as np
 import pytest
 
-from divulge.solvers.piecewise.breakpoints_by_gradient import Line, Search, Tolerance
-from divulge.solvers.piecewise.regions import Ball, Box, Everywhere, segment
+from divulge.arrays import Array
+from divulge.solvers.piecewise.breakpoints_by_gradient import Ask, BreakpointSearch, QueryLine, Tolerance
+from divulge.solvers.piecewise.regions import Everywhere
 from divulge.solvers.piecewise.two_layer import TwoLayer
 
 
 class Counted:
-    def __init__(self, function):
+    def __init__(self, function: TwoLayer) -> None:
         self.function, self.asked = function, 0
 
-    def __call__(self, X):
+    def __call__(self, X: Array) -> Array:
         self.asked += len(X)
         return self.function.pieces(X)
 
 
-def function(rng, units, inputs, outputs=1):
+def function(rng: np.random.Generator, units: int, inputs: int, outputs: int = 1) -> TwoLayer:
     return TwoLayer(
         rng.standard_normal((units, inputs)) / np.sqrt(inputs),
         rng.standard_normal(units),
@@ -27,15 +32,15 @@ def function(rng, units, inputs, outputs=1):
     )
 
 
-def search(target, line, **options):
+def search(target: Ask, line: QueryLine, **options: Any) -> BreakpointSearch:
     tolerance = Tolerance(1e-14)
-    found = Search(lambda X: tolerance.see(target(X)), line, tolerance, **options)
+    found = BreakpointSearch(lambda X: tolerance.see(target(X)), line, tolerance, **options)
     assert found.settle()
     return found
 
 
 @pytest.mark.parametrize("outputs", [1, 2, 7])
-def test_every_kink_of_a_line_is_found_where_it_is(outputs):
+def test_every_kink_of_a_line_is_found_where_it_is(outputs: int) -> None:
     rng = np.random.default_rng(outputs)
     true = function(rng, 30, 40, outputs)
     line = Everywhere(40).line(rng)
@@ -48,7 +53,7 @@ def test_every_kink_of_a_line_is_found_where_it_is(outputs):
     np.testing.assert_allclose(found.left + found.jumps.sum(0), found.pieces[1], atol=1e-9)
 
 
-def test_jumps_of_rank_one_cost_one_question_a_kink():
+def test_jumps_of_rank_one_cost_one_question_a_kink() -> None:
     rng = np.random.default_rng(0)
     target = Counted(function(rng, 60, 200, 10))
     found = search(target, Everywhere(200).line(rng), trusting=True)
@@ -56,36 +61,19 @@ def test_jumps_of_rank_one_cost_one_question_a_kink():
     assert target.asked <= 61 + 6  # every cell once, and the outermost kinks from nearer by
 
 
-def test_a_kink_that_is_two_is_found_out_when_doubted():
+def test_a_kink_that_is_two_is_found_out_when_it_is_rechecked() -> None:
     # Two opposite kinks whose pieces would meet at 2, beyond both.
     target = TwoLayer(
         np.array([[1.0], [1.0]]), np.array([0.0, -1.0]), np.array([[1.0, -0.5]]), np.zeros((1, 1)), np.zeros(1)
     )
-    line = Line(np.zeros(1), np.ones(1), (-8.0, 3.0), endless=False)
+    line = QueryLine(np.zeros(1), np.ones(1), (-8.0, 3.0), endless=False)
     found = search(target.pieces, line, trusting=True)
-    found.doubt(np.arange(len(found.held)))
-    found.doubt(np.flatnonzero(~found.tested.all(1)))
+    found.recheck(np.arange(len(found.held)))
+    found.recheck(np.flatnonzero(~found.tested.all(1)))
     np.testing.assert_allclose(np.sort(found.jumps[:, 0, 0]), [-0.5, 1.0])
 
 
-def test_a_line_without_kinks_costs_its_ends():
+def test_a_line_without_kinks_costs_its_ends() -> None:
     target = Counted(TwoLayer.affine(np.ones((2, 3)), np.zeros(2)))
     found = search(target, Everywhere(3).line(np.random.default_rng(0)))
     assert (len(found.held), target.asked) == (0, 2)
-
-
-def test_points_and_lines_stay_in_their_region():
-    rng = np.random.default_rng(0)
-    for region in (Box(49, -2.0, 3.0), Ball(49, 0.5)):
-        line = region.line(rng)
-        ends = line.points(np.array(line.ends))
-        assert not line.endless
-        if isinstance(region, Box):
-            X = np.concatenate([ends, region.points(40, rng), region.points(40, rng, rng.standard_normal((5, 49)))])
-            assert X.min() >= -2
-            assert X.max() <= 3
-            assert all(region.holds(x) for x in X)
-        assert region.holds(region.usual(rng))
-    far = Everywhere(5, scale=3.0, far=100.0)
-    assert not far.holds(np.full(5, 1e3))
-    np.testing.assert_allclose(segment(np.zeros(2), np.ones(2)).points(np.array([0.5])), [[0.5, 0.5]])

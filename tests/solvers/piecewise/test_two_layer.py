@@ -1,25 +1,28 @@
 """Functions of one layer of kinks: sums, merges and networks compute the same, and weights are compared unit by unit."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from divulge.arrays import Array, TwoLayers
 from divulge.solvers.piecewise.two_layer import TwoLayer, balanced, weight_error
 
 
-def network(rng, units, inputs, outputs):
+def network(rng: np.random.Generator, units: int, inputs: int, outputs: int) -> TwoLayers:
     return (
         (rng.standard_normal((units, inputs)), rng.standard_normal(units)),
         (rng.standard_normal((outputs, units)), rng.standard_normal(outputs)),
     )
 
 
-def values(layers, X):
+def values(layers: TwoLayers, X: Array) -> Array:
     (W, b), (V, c) = layers
-    return np.maximum(X @ W.T + b, 0) @ V.T + c
+    return np.asarray(np.maximum(X @ W.T + b, 0) @ V.T + c)
 
 
-def turned(layers, which):
+def flipped(layers: TwoLayers, which: Array) -> TwoLayer:
     """The same function with some units the other way round, and what that makes linear."""
     (W, b), (V, c) = layers
     sign = np.where(which, -1.0, 1.0)
@@ -28,9 +31,9 @@ def turned(layers, which):
 
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 10**6), st.integers(1, 12), st.integers(1, 8), st.integers(1, 3))
-def test_a_piece_is_the_function_around_its_point(seed, units, inputs, outputs):
+def test_a_piece_is_the_function_around_its_point(seed: int, units: int, inputs: int, outputs: int) -> None:
     rng = np.random.default_rng(seed)
-    function = turned(network(rng, units, inputs, outputs), rng.random(units) < 0.5)
+    function = flipped(network(rng, units, inputs, outputs), rng.random(units) < 0.5)
     X = rng.standard_normal((5, inputs))
     pieces = function.pieces(X)
     np.testing.assert_allclose(np.einsum("nod,nd->no", pieces[:, :, :-1], X) + pieces[:, :, -1], function.values(X))
@@ -40,30 +43,31 @@ def test_a_piece_is_the_function_around_its_point(seed, units, inputs, outputs):
 
 
 @pytest.mark.parametrize(("units", "inputs", "outputs"), [(5, 10, 1), (40, 50, 3), (30, 20, 1), (15, 20, 1)])
-def test_units_are_turned_round_until_nothing_linear_is_left(units, inputs, outputs):
+def test_units_are_flipped_until_nothing_linear_is_left(units: int, inputs: int, outputs: int) -> None:
     rng = np.random.default_rng(0)
     true = network(rng, units, inputs, outputs)
-    found, plain = turned(true, rng.random(units) < 0.5).layers()
+    found, plain = flipped(true, rng.random(units) < 0.5).layers()
     assert plain
     assert len(found[0][1]) == units
     assert weight_error(found, true) < 1e-10
 
 
-def test_what_stays_linear_is_added_by_pairs_of_units():
+def test_what_stays_linear_is_added_by_pairs_of_units() -> None:
     rng = np.random.default_rng(0)
     true = network(rng, 60, 5, 2)  # more units than could be told apart
-    found, plain = turned(true, rng.random(60) < 0.5).layers()
+    found, plain = flipped(true, rng.random(60) < 0.5).layers()
     assert not plain
     assert len(found[0][1]) == 60 + 2 * 2
     X = rng.standard_normal((50, 5))
     np.testing.assert_allclose(values(found, X), values(true, X))
 
 
-def test_units_of_one_hyperplane_become_one_and_opposites_cancel():
+def test_units_of_one_hyperplane_become_one_and_opposites_cancel() -> None:
     rng = np.random.default_rng(0)
-    function = turned(network(rng, 6, 4, 2), np.zeros(6, dtype=bool))
-    both = function.with_units(-3 * function.into[:2], -3 * function.bias[:2], function.out[:, :2], 0, 0)
-    gone = function.with_units(2 * function.into[2:3], 2 * function.bias[2:3], -function.out[:, 2:3] / 2, 0, 0)
+    function = flipped(network(rng, 6, 4, 2), np.zeros(6, dtype=bool))
+    nothing = np.zeros((2, 4)), np.zeros(2)
+    both = function.with_units(-3 * function.into[:2], -3 * function.bias[:2], function.out[:, :2], *nothing)
+    gone = function.with_units(2 * function.into[2:3], 2 * function.bias[2:3], -function.out[:, 2:3] / 2, *nothing)
     X = rng.standard_normal((50, 4))
     assert both.merged(1e-12).units == 6
     np.testing.assert_allclose(both.merged(1e-12).values(X), both.values(X))
@@ -71,7 +75,7 @@ def test_units_of_one_hyperplane_become_one_and_opposites_cancel():
     np.testing.assert_allclose(gone.merged(1e-12).values(X), gone.values(X), atol=1e-12)
 
 
-def test_balancing_keeps_the_function_and_evens_the_norms():
+def test_balancing_keeps_the_function_and_evens_the_norms() -> None:
     true = network(np.random.default_rng(0), 6, 4, 2)
     (W, b), (V, _) = even = balanced(true)
     np.testing.assert_allclose((W**2).sum(1) + b**2, (V**2).sum(0))
@@ -79,7 +83,7 @@ def test_balancing_keeps_the_function_and_evens_the_norms():
     np.testing.assert_allclose(values(even, X), values(true, X))
 
 
-def test_the_error_of_weights_does_not_see_order_and_scale_but_sees_a_missing_unit():
+def test_the_error_of_weights_does_not_see_order_and_scale_but_sees_a_missing_unit() -> None:
     true = network(np.random.default_rng(0), 6, 4, 2)
     (W, b), (V, c) = true
     order, scale = np.array([3, 0, 5, 1, 4, 2]), np.array([1, 2, 0.5, 3, 1, 7])

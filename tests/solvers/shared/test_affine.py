@@ -17,15 +17,15 @@ def test_the_corners_of_the_simplex_magnify_no_error(dimension, seed):
 
 
 @pytest.mark.parametrize("link", affine.LINKS, ids=lambda link: link.name)
-def test_links_undo_their_inverses_and_know_their_slopes(link):
+def test_links_undo_their_inverses_and_know_their_derivatives(link):
     Z = np.random.default_rng(0).normal(size=(5, 3))
     A = link.answers(Z)
     assert link.suits(A)
     scores = Z - Z.mean(1, keepdims=True) if link is affine.SOFTMAX else Z
     assert link.scores(A) == pytest.approx(scores, abs=1e-12)
-    if link is not affine.SOFTMAX:  # whose slope is that of a logarithm
+    if link is not affine.SOFTMAX:  # whose derivative is that of a logarithm
         step = 1e-6
-        assert link.slope(A) == pytest.approx((link.answers(Z + step) - link.answers(Z - step)) / (2 * step), rel=1e-6)
+        assert link.derivative(A) == pytest.approx((link.answers(Z + step) - link.answers(Z - step)) / (2 * step), rel=1e-6)
 
 
 @pytest.mark.parametrize("link", affine.LINKS, ids=lambda link: link.name)
@@ -112,7 +112,7 @@ def test_the_error_that_rounding_leaves_is_the_one_that_is_announced(way, decima
         else:
             x = rng.normal(size=8)
             A = link.answers((W @ x + b)[None])
-            found = affine.from_gradient(link, x, 20.0, np.round(A, decimals), link.slope(A).T * W, precision)
+            found = affine.from_gradient(link, x, 20.0, np.round(A, decimals), link.derivative(A).T * W, precision)
         shares.append(np.linalg.norm(found.coef - W) / np.linalg.norm(W) / found.error)
     assert 0.01 < np.median(shares) < 1
     assert max(shares) < 2

@@ -31,10 +31,10 @@ from divulge.solvers.piecewise import explanation_kind, links
 from divulge.solvers.piecewise.breakpoints_by_gradient import Tolerance
 from divulge.solvers.piecewise.links import Local
 from divulge.solvers.piecewise.regions import Ball, Box, Everywhere, Region
-from divulge.solvers.piecewise.residual_search import Peeling
+from divulge.solvers.piecewise.residual_search import ResidualExtraction
 from divulge.solvers.piecewise.two_layer import TwoLayer, weight_error
 
-TRIES = 3  # points looked at before the answers are judged: a kink may lie beside one of them
+TRIES = 3  # points looked at before the answers are refused: a kink may lie beside one of them
 COARSE = 1e-5  # noise, relative to slopes, above which kinks cannot be told from it
 BOUNDED = 8  # times as many checks in a box or a ball: a unit may switch in a corner of it and nowhere else
 DIGITS = 0.01  # of the usual size: so precisely places are still known at the far end of a line
@@ -75,9 +75,9 @@ class GradientExtraction(Attack[Gradients, Weights]):
 
     def run(self, held: Gradients, context: Context) -> Finding[Weights]:
         oracle = _Oracle(held, self._region(held.dimension), context.rng)
-        local = oracle.judge()
+        local = oracle.identify()
         start = np.zeros((oracle.outputs, held.dimension))
-        peeling = Peeling(
+        extraction = ResidualExtraction(
             oracle.pieces,
             oracle.region,
             Tolerance(local.noise),
@@ -87,12 +87,12 @@ class GradientExtraction(Attack[Gradients, Weights]):
             progress=partial(_go_on, context),
         )
         try:
-            peeling.run()
+            extraction.run()
         except (BudgetSpent, TargetFailed) as reason:
-            return self._partial(peeling, oracle, str(reason))
-        if not peeling.verified:
-            return self._wrong(peeling, oracle)
-        return self._found(peeling, oracle)
+            return self._partial(extraction, oracle, str(reason))
+        if not extraction.verified:
+            return self._wrong(extraction, oracle)
+        return self._found(extraction, oracle)
 
     def score(self, finding: Finding[Weights], held: Gradients, truth: Truth) -> Finding[Weights]:
         if finding.loot is None:
@@ -143,10 +143,10 @@ class GradientExtraction(Attack[Gradients, Weights]):
             raise BadInput(f"expected low below high, both finite, or neither, got {self.low} and {self.high}; give both")
         return Box(dimension, self.low, self.high)
 
-    def _found(self, peeling: Peeling, oracle: _Oracle) -> Finding[Weights]:
-        copy, worst = peeling.copy, peeling.worst
-        asked, units, fresh = oracle.asked, copy.units, len(peeling.X) - peeling.used
-        loot, plain = oracle.network(copy, peeling.level, exact=oracle.unbounded and worst <= EXACT)
+    def _found(self, extraction: ResidualExtraction, oracle: _Oracle) -> Finding[Weights]:
+        copy, worst = extraction.copy, extraction.worst
+        asked, units, fresh = oracle.asked, copy.units, len(extraction.X) - extraction.used
+        loot, plain = oracle.network(copy, extraction.level, exact=oracle.unbounded and worst <= EXACT)
         where = oracle.region_in_words()
         if not units:
             summary = f"The model is linear{where}: one query gives its weights, and {fresh} points agree to {worst:.0e}."
@@ -156,7 +156,7 @@ class GradientExtraction(Attack[Gradients, Weights]):
                 f"{units:,} {which} from {asked:,} queries, {asked / units:.2g} a unit: the copy agrees with {fresh} "
                 f"fresh points to {worst:.0e} of its slopes."
             )
-        notes = [f"Lines asked along: {peeling.lines}; answers are precise to {peeling.noise:.0e} of the slopes."]
+        notes = [f"Lines asked along: {extraction.lines}; answers are precise to {extraction.noise:.0e} of the slopes."]
         if not oracle.unbounded:
             notes.append(f"Up to {SURE / fresh:.1%} of the points{where} may still be wrong, at 95 % confidence.")
         if units:
@@ -173,35 +173,38 @@ class GradientExtraction(Attack[Gradients, Weights]):
             summary,
             evidence=oracle.readout,
             scores={"disagreement at fresh points": Score(worst, 1.0, "a copy without slope", better="lower")},
-            figures=self._figures(peeling),
+            figures=self._figures(extraction),
             notes=tuple(notes),
         )
 
-    def _wrong(self, peeling: Peeling, oracle: _Oracle) -> Finding[Weights]:
+    def _wrong(self, extraction: ResidualExtraction, oracle: _Oracle) -> Finding[Weights]:
         """Why no copy agrees: too many kinks for one layer, or a few that were not found."""
-        if peeling.endless or peeling.growing:
+        if extraction.endless or extraction.growing:
             raise NotApplicable(
                 "the function is not a two-layer ReLU network: where its gradient changes is no set of hyperplanes "
-                f"(kinks found line by line, each on what the others do not explain: {', '.join(map(str, peeling.found))})"
+                "(kinks found line by line, each on what the others do not explain: "
+                f"{', '.join(map(str, extraction.found))})"
             )
-        error = peeling.errors()
+        error = extraction.errors()
         return self._partial(
-            peeling, oracle, f"the copy is still off by up to {error.max():.0e} of the slopes", partial=False
+            extraction, oracle, f"the copy is still off by up to {error.max():.0e} of the slopes", partial=False
         )
 
-    def _partial(self, peeling: Peeling, oracle: _Oracle, reason: str, partial: bool = True) -> Finding[Weights]:
+    def _partial(
+        self, extraction: ResidualExtraction, oracle: _Oracle, reason: str, partial: bool = True
+    ) -> Finding[Weights]:
         """What was found, and where in space it is wrong."""
-        copy = peeling.copy
+        copy = extraction.copy
         if not copy.units and not copy.linear.any():
             return Finding.failed(reason, partial=partial)
-        error = peeling.errors()
-        good = error <= peeling.level
+        error = extraction.errors()
+        good = error <= extraction.level
         share = float(good.mean()) if len(good) else 0.0
         where = ""
         if len(good) and 0 < share < 1:
-            size = np.linalg.norm(peeling.X, axis=1)
+            size = np.linalg.norm(extraction.X, axis=1)
             where = f"; wrong points lie {size[~good].min():.2g} to {size[~good].max():.2g} from 0"
-        loot, _ = oracle.network(copy, peeling.level, exact=False, agreement=share)
+        loot, _ = oracle.network(copy, extraction.level, exact=False, agreement=share)
         return Finding.failed(
             f"{copy.units:,} units were found, then {reason}; "
             + (
@@ -211,14 +214,14 @@ class GradientExtraction(Attack[Gradients, Weights]):
             ),
             loot=loot,
             evidence=oracle.readout,
-            figures=self._figures(peeling),
+            figures=self._figures(extraction),
             partial=partial,
         )
 
-    def _figures(self, peeling: Peeling) -> tuple[Curve, ...]:
-        if len(peeling.history) < 2:
+    def _figures(self, extraction: ResidualExtraction) -> tuple[Curve, ...]:
+        if len(extraction.history) < 2:
             return ()
-        queries, units = np.array(peeling.history, dtype=float).T
+        queries, units = np.array(extraction.history, dtype=float).T
         return (Curve("Units found against queries", "queries", "hidden units", {"found": (queries, units)}),)
 
 
@@ -253,7 +256,7 @@ class _Oracle:
             raise NotApplicable(f"some answers are no probabilities that a {self.link.name} link gives; ask nearer to 0")
         return links.pieces(self.link, X, A, J)
 
-    def judge(self) -> Local:
+    def identify(self) -> Local:
         """Which link the answers come through and how precise they are; refuses what has no pieces."""
         best: Local | None = None
         places = [*(self.region.usual(self.rng) for _ in range(TRIES)), *self.region.points(TRIES, self.rng)]

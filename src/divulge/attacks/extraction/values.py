@@ -26,7 +26,7 @@ from divulge.contract import (
 from divulge.errors import BudgetSpent, NotApplicable, sentence
 from divulge.solvers.piecewise.breakpoints_by_value import Broken, Noise, TooManyKinks, find_kinks, measure_noise
 from divulge.solvers.piecewise.two_layer import TwoLayer, weight_error
-from divulge.solvers.piecewise.units_by_value import Deeper, Line, Survey, extended
+from divulge.solvers.piecewise.units_by_value import Deeper, FramedLine, Survey, extended
 from divulge.solvers.shared import affine
 
 SIZES = (0.1, 1.0, 10.0, 100.0, 1e3, 1e4, 1e5, 1e5)  # of check points, over the scale: far away every second unit is on
@@ -230,7 +230,7 @@ class _Target:
 
     def _survey(self, most: int) -> Survey:
         """The kinks on a fresh line."""
-        line = Line.random(self.held.dimension, self.scale, self.rng)
+        line = FramedLine.random(self.held.dimension, self.scale, self.rng)
 
         def ask(t: Array) -> Array:
             return self.value(line.at(t))

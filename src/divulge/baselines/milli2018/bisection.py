@@ -16,7 +16,7 @@ from scipy.optimize import linprog
 
 from divulge.arrays import Array
 
-Slope = Callable[[Array], tuple[Array, float]]
+GradientOracle = Callable[[Array], tuple[Array, float]]
 "Takes a point (d,), returns the gradient there and how far rounding may have moved it."
 
 ROUNDING = 1e-12
@@ -34,7 +34,7 @@ class Failure(Exception):
 
 
 @dataclass(frozen=True)
-class Search:
+class BisectionPlan:
     """What fixes a search: the line runs from -reach to reach, and is bisected down to resolution."""
 
     reach: float
@@ -45,7 +45,7 @@ class Search:
     "s of the paper: of the finite differences, where there are any"
 
 
-def search(units: int, delta: float, collinearity: float) -> Search:
+def planned(units: int, delta: float, collinearity: float) -> BisectionPlan:
     """l = h², ε = c (δ + 2π/h)^(3/2) / (9 h³) and s = δε / (2 (2 - δ) l h), as theorems 2 and 4 print them.
 
     The term 2π/h is the printed one. The union bound gives δ - 2/(πh) instead of δ + 2π/h, and with it a smaller ε: at
@@ -53,23 +53,23 @@ def search(units: int, delta: float, collinearity: float) -> Search:
     """
     reach = float(units**2)
     resolution = collinearity * (delta + 2 * np.pi / units) ** 1.5 / (9 * units**3)
-    return Search(reach, resolution, delta * resolution / (2 * (2 - delta) * reach * units))
+    return BisectionPlan(reach, resolution, delta * resolution / (2 * (2 - delta) * reach * units))
 
 
-def from_gradients(gradient: Callable[[Array], Array]) -> Slope:
-    """Slopes from gradients (n, d) at points (n, d), one point a call."""
+def from_gradients(gradient: Callable[[Array], Array]) -> GradientOracle:
+    """Gradients (n, d) at points (n, d), one point a call."""
 
-    def slope(x: Array) -> tuple[Array, float]:
+    def oracle(x: Array) -> tuple[Array, float]:
         g = np.asarray(gradient(x[None]), float).reshape(-1)
         return g, ROUNDING * float(np.linalg.norm(g))
 
-    return slope
+    return oracle
 
 
-def from_values(value: Callable[[Array], Array], step: float) -> Slope:
-    """Slopes from values (n,) at points (n, d): d + 1 points a gradient, one step along each axis."""
+def from_values(value: Callable[[Array], Array], step: float) -> GradientOracle:
+    """Gradients from values (n,) at points (n, d): d + 1 points a gradient, one step along each axis."""
 
-    def slope(x: Array) -> tuple[Array, float]:
+    def oracle(x: Array) -> tuple[Array, float]:
         moved = x + step * np.eye(len(x))
         if (np.diag(moved) == x).any():
             raise Failure(
@@ -81,17 +81,17 @@ def from_values(value: Callable[[Array], Array], step: float) -> Slope:
         size = abs(values[0]) + np.linalg.norm(g) * np.sqrt(np.mean(x**2))
         return g, float(LAST_DIGITS * np.finfo(float).eps * size * np.sqrt(len(x)) / step)
 
-    return slope
+    return oracle
 
 
-def planes(slope: Slope, dimension: int, units: int, plan: Search, rng: np.random.Generator) -> Array:
+def planes(oracle: GradientOracle, dimension: int, units: int, plan: BisectionPlan, rng: np.random.Generator) -> Array:
     """Algorithm 1a: rows (units, dimension) that are w_i A_i or its opposite, each unit's once, in the order of the line.
 
     What is asked once is remembered: both ends of the line, every middle, and so the start of the next search, which is the
     end of the last. A halving costs one gradient. The printed loop throws a failure after either branch; here it is thrown
     where neither half shows a change, as the proof has it.
     """
-    line = _Line(slope, rng.standard_normal(dimension), rng.standard_normal(dimension))
+    line = _CachedLine(oracle, rng.standard_normal(dimension), rng.standard_normal(dimension))
     found = np.empty((units, dimension))
     left = -plan.reach
     for number in range(units):
@@ -144,10 +144,15 @@ def cell_points(Z: Array, rng: np.random.Generator) -> Array:
 
 
 def learn(
-    value: Callable[[Array], Array], slope: Slope, dimension: int, units: int, plan: Search, rng: np.random.Generator
+    value: Callable[[Array], Array],
+    oracle: GradientOracle,
+    dimension: int,
+    units: int,
+    plan: BisectionPlan,
+    rng: np.random.Generator,
 ) -> tuple[Array, Array]:
     """Algorithm 1: hidden weights (k, d) and output weights (k,) of an equal network; k is `units` where all went well."""
-    Z = planes(slope, dimension, units, plan, rng)
+    Z = planes(oracle, dimension, units, plan, rng)
     s = signs(value, Z, rng)
     if not s.any():
         raise Failure("all signs came out as 0")
@@ -155,31 +160,31 @@ def learn(
 
 
 @dataclass(frozen=True)
-class _Line:
-    """Slopes at x = start + t · direction, each place asked once."""
+class _CachedLine:
+    """Gradients at x = start + t · direction, each place asked once."""
 
-    slope: Slope
+    oracle: GradientOracle
     start: Array
     direction: Array
     asked: dict[float, tuple[Array, float]] = field(default_factory=dict)
 
     def at(self, t: float) -> tuple[Array, float]:
         if t not in self.asked:
-            self.asked[t] = self.slope(self.start + t * self.direction)
+            self.asked[t] = self.oracle(self.start + t * self.direction)
         return self.asked[t]
 
     def changes(self, one: float, other: float) -> bool:
-        (g, doubt), (h, more) = self.at(one), self.at(other)
-        return bool(np.linalg.norm(g - h) > doubt + more)
+        (g, error), (h, other_error) = self.at(one), self.at(other)
+        return bool(np.linalg.norm(g - h) > error + other_error)
 
     def blur(self, t: float) -> str:
         """What to add to a failure where rounding could be why."""
-        g, doubt = self.at(t)
-        share = doubt / (np.linalg.norm(g) or 1.0)
+        g, error = self.at(t)
+        share = error / (np.linalg.norm(g) or 1.0)
         return f", or rounding hides it, which may move the gradient by {share:.1g} of its size" if share > BLURRED else ""
 
 
-def _bisected(line: _Line, left: float, plan: Search, number: int, units: int) -> tuple[Array, float]:
+def _bisected(line: _CachedLine, left: float, plan: BisectionPlan, number: int, units: int) -> tuple[Array, float]:
     """The first change of gradient behind `left`, and a place behind it."""
     right = plan.reach
     while right - left > plan.resolution:

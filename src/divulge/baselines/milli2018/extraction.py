@@ -123,7 +123,7 @@ class PublishedExtraction(Baseline[Gradients, Weights]):
         return finding
 
     def _copy(self, held: Gradients, rng: np.random.Generator) -> dict[str, Any]:
-        plan = bisection.search(self.units, self.delta, self.collinearity)
+        plan = bisection.planned(self.units, self.delta, self.collinearity)
 
         def value(X: Array) -> Array:
             return _scalar(held, X)
@@ -131,8 +131,8 @@ class PublishedExtraction(Baseline[Gradients, Weights]):
         def gradient(X: Array) -> Array:
             return _single(held.gradient(X), "gradients")
 
-        slope = bisection.from_values(value, plan.step) if self.membership else bisection.from_gradients(gradient)
-        hidden, out = bisection.learn(value, slope, held.dimension, self.units, plan, rng)
+        oracle = bisection.from_values(value, plan.step) if self.membership else bisection.from_gradients(gradient)
+        hidden, out = bisection.learn(value, oracle, held.dimension, self.units, plan, rng)
         return {"hidden": hidden, "out": out}
 
     def _explained(

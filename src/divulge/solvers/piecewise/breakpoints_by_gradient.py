@@ -1,4 +1,8 @@
-"""The kinks that a piecewise linear function has along a line, found from the affine pieces that hold at chosen points."""
+"""The kinks that a piecewise linear function has along a line, found from the affine pieces that hold at chosen points.
+
+Two neighbouring pieces S x + c and S' x + c' differ by the jump (ΔS, Δc), of rank one for a single unit. They meet on the
+line x = a + t u where ΔS (a + t u) + Δc = 0: at t = -⟨r, h⟩ / ⟨r, r⟩ with h = ΔS a + Δc and r = ΔS u.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +22,13 @@ VAGUE = 0.05  # of an interval
 WIDTHS = 8.0  # uncertainties: an interval no wider cannot be divided
 CALM = 6.0  # expected kinks of an interval below which a single one is taken for granted
 FURTHER = 30.0  # times as far from 0 as a kink: a point there says less about its place than one beside it
-HOPELESS = 100  # kinks too close to be told apart, and half of all: these are no kinks
+UNRESOLVED = 100  # kinks too close to be told apart, and half of all: these are no kinks
 PRECISE = 1e-10  # noise above which kinks may well be too close
 ROUNDS = 100  # more than the digits of a floating-point number: no interval can be divided more often
 
 
 @dataclass(frozen=True, eq=False)
-class Line:
+class QueryLine:
     """Points start + t direction, t from one end to the other: a segment, or nearly all of a line that has no ends."""
 
     start: Array
@@ -73,19 +77,19 @@ class Tolerance:
         return np.asarray(self.noise * (self.scale * distance + self.offset))
 
 
-class Search:
+class BreakpointSearch:
     """Divide and conquer along one line: all intervals between points with different pieces are probed at once.
 
     A single kink between two points sits where their pieces meet, and a probe beside that place must find the piece of the
     point on its side. Unless `trusting`: then a jump of several outputs that has rank one, and with one output an interval
     so short that many kinks in it are unlikely, are held without a probe. Whoever has other points at which the sum of all
-    kinks can be checked finds the few that are wrong, and doubts them.
+    kinks can be checked finds the few that are wrong, and rechecks them.
     """
 
     def __init__(
         self,
         ask: Ask,
-        line: Line,
+        line: QueryLine,
         tolerance: Tolerance,
         *,
         trusting: bool = False,
@@ -129,16 +133,16 @@ class Search:
             self._close()
             if progress:
                 progress(len(self.held), len(self.held) + len(self.open))
-            if self.unsure > HOPELESS + len(self.held) / 2 and self.tolerance.noise < PRECISE:
+            if self.unsure > UNRESOLVED + len(self.held) / 2 and self.tolerance.noise < PRECISE:
                 return False
             if len(self.open):
                 intervals, self.open = self.open, np.zeros((0, 2), dtype=int)
                 self._probe(intervals, np.zeros(intervals.shape, dtype=bool))
-            elif not self.doubt(self._lopsided()):
+            elif not self.recheck(self._lopsided()):
                 return True
         return False
 
-    def doubt(self, which: Array) -> int:
+    def recheck(self, which: Array) -> int:
         """Probe kinks that are held again, on a side not tested yet; how many turned out to be several."""
         if not len(which):
             return 0
@@ -252,7 +256,7 @@ class Search:
         return np.asarray(together & _rank_one(jump, self.tolerance.slope))
 
     def _meeting(self, jump: Array, intervals: Array) -> tuple[Array, Array]:
-        """Where on the line two pieces meet, and how far off that may be."""
+        """Where on the line two pieces meet, t (n,), and how far off that may be."""
         height = jump[:, :, :-1] @ self.line.start + jump[:, :, -1]
         rise = jump[:, :, :-1] @ self.line.direction
         square = (rise**2).sum(1)
@@ -279,7 +283,7 @@ def _rate(lengths: Array, empty: float) -> float:
     if not empty > 0:
         return np.inf
     low, high = 0.0, (len(lengths) + 1) / empty
-    for _ in range(40):  # bisection: the slope Σ length / (exp(rate length) - 1) - empty falls
+    for _ in range(40):  # bisection: the derivative Σ length / (exp(rate length) - 1) - empty falls
         rate = (low + high) / 2
         with np.errstate(over="ignore"):
             rising = (lengths / np.expm1(rate * lengths)).sum() > empty

@@ -1,4 +1,8 @@
-"""The kinks of a piecewise linear function along a line, found from its values alone."""
+"""The kinks of a piecewise linear function along a line, found from its values alone.
+
+Two pieces a + m t and a' + m' t cross at t = -⟨Δm, Δa⟩ / ⟨Δm, Δm⟩; the kink between them is there, with
+the jump Δm = m' - m.
+"""
 
 from __future__ import annotations
 
@@ -131,7 +135,7 @@ def find_kinks(ask: Ask, reach: float, noise: Noise, spread: float, most: int) -
     ends = np.array([-reach, -0.9 * reach, 0.9 * reach, reach])
     values = ask(ends)
     pieces = [Piece(*ends[:2], *values[:2]), Piece(*ends[2:], *values[2:])]
-    search = _Search(ask, noise, step)
+    search = _GapSearch(ask, noise, step)
     for _ in range(ROUNDS):
         pieces = search.settled(pieces)
         if len(pieces) > most + 1:
@@ -154,7 +158,7 @@ class _Look:
     "Where the pieces meet if there is a single kink; None where nothing is expected."
 
 
-class _Search:
+class _GapSearch:
     """One search: what closes a gap, what merges pieces, where to look next."""
 
     def __init__(self, ask: Ask, noise: Noise, step: float) -> None:

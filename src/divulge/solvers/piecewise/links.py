@@ -21,7 +21,7 @@ FLOOR = 1e-290  # smaller probabilities have lost digits
 
 
 @dataclass(frozen=True)
-class Link:
+class JacobianLink:
     """How answers come from the function that has the pieces."""
 
     name: str
@@ -32,7 +32,7 @@ class Link:
 
 
 def _softmax_scores(A: Array, J: Array) -> tuple[Array, Array]:
-    """Logits with sum 0, or of two classes the one that decides."""
+    """z = log p - mean(log p) and dz = dp / p - mean(dp / p): logits with sum 0; of two classes z₂ - z₁, which decides."""
     Z, D = np.log(A), J / A[:, :, None]
     if A.shape[1] == 2:
         return Z[:, 1:] - Z[:, :1], D[:, 1:] - D[:, :1]
@@ -40,17 +40,18 @@ def _softmax_scores(A: Array, J: Array) -> tuple[Array, Array]:
 
 
 def _logistic_scores(A: Array, J: Array) -> tuple[Array, Array]:
+    """z = log p - log(1 - p) and dz = dp / (p (1 - p))."""
     return np.log(A) - np.log1p(-A), J / (A * (1 - A))[:, :, None]
 
 
-IDENTITY = Link("identity", lambda A: True, lambda A, J: (A, J))
-SOFTMAX = Link("softmax", lambda A: A.shape[1] > 1 and bool((A > FLOOR).all()) and adds_to_one(A), _softmax_scores)
-LOGISTIC = Link("logistic", lambda A: A.shape[1] == 1 and bool(((A > 0) & (A < 1)).all()), _logistic_scores)
+IDENTITY = JacobianLink("identity", lambda A: True, lambda A, J: (A, J))
+SOFTMAX = JacobianLink("softmax", lambda A: A.shape[1] > 1 and bool((A > FLOOR).all()) and adds_to_one(A), _softmax_scores)
+LOGISTIC = JacobianLink("logistic", lambda A: A.shape[1] == 1 and bool(((A > 0) & (A < 1)).all()), _logistic_scores)
 LINKS = (IDENTITY, SOFTMAX, LOGISTIC)
 
 
-def pieces(link: Link, X: Array, A: Array, J: Array) -> Array:
-    """The affine maps (n, o, d + 1) that answers A (n, outputs) and J (n, outputs, d) at points X tell of."""
+def pieces(link: JacobianLink, X: Array, A: Array, J: Array) -> Array:
+    """The affine maps [D, z - Dx] (n, o, d + 1) that answers A (n, outputs) and J (n, outputs, d) at points X tell of."""
     Z, D = link.scores(A, J)
     return np.concatenate([D, (Z - np.einsum("nod,nd->no", D, X))[:, :, None]], axis=2)
 
@@ -59,7 +60,7 @@ def pieces(link: Link, X: Array, A: Array, J: Array) -> Array:
 class Local:
     """What the answers at a point and at growing distances from it look like, through one link."""
 
-    link: Link
+    link: JacobianLink
     bends: tuple[float, ...]
     "By how much the slope has changed at each distance, relative to its size."
     mismatch: float
@@ -76,7 +77,7 @@ class Local:
         return self.mismatch <= MATCHING
 
 
-def looked_at(link: Link, X: Array, A: Array, J: Array) -> Local:
+def looked_at(link: JacobianLink, X: Array, A: Array, J: Array) -> Local:
     """Judge answers at the points x + step v that `around` gives."""
     found = pieces(link, X, A, J)
     slopes, sizes = found[:, :, :-1], np.linalg.norm(X, axis=1)

@@ -8,7 +8,7 @@ from typing import ClassVar, Protocol
 import numpy as np
 
 from divulge.arrays import Array
-from divulge.solvers.piecewise.breakpoints_by_gradient import Line
+from divulge.solvers.piecewise.breakpoints_by_gradient import QueryLine
 
 FAR = 1e6  # times the usual size of points: a line crosses all but one in a million hyperplanes on the way there
 NEARER = 1e-2  # of those, in decades from near 0, are points drawn to check a copy
@@ -23,7 +23,7 @@ class Region(Protocol):
 
     bounded: ClassVar[bool]
 
-    def line(self, rng: np.random.Generator) -> Line: ...
+    def line(self, rng: np.random.Generator) -> QueryLine: ...
 
     def points(self, count: int, rng: np.random.Generator, hints: Array | None = None) -> Array: ...
 
@@ -42,10 +42,10 @@ class Everywhere:
     scale: float = 1.0
     far: float = FAR
 
-    def line(self, rng: np.random.Generator) -> Line:
+    def line(self, rng: np.random.Generator) -> QueryLine:
         """Through all of space, nearly from one end to the other."""
         start, direction = self.scale * rng.standard_normal((2, self.dimension))
-        return Line(start, direction, (-self.far, self.far))
+        return QueryLine(start, direction, (-self.far, self.far))
 
     def points(self, count: int, rng: np.random.Generator, hints: Array | None = None) -> Array:
         """Every second one so far away that biases do not matter, and any unit is as likely on as off; the rest nearer."""
@@ -70,7 +70,7 @@ class Ball:
     dimension: int
     radius: float
 
-    def line(self, rng: np.random.Generator) -> Line:
+    def line(self, rng: np.random.Generator) -> QueryLine:
         return segment(*self.radius * rng.standard_normal((2, self.dimension)))
 
     def points(self, count: int, rng: np.random.Generator, hints: Array | None = None) -> Array:
@@ -95,7 +95,7 @@ class Box:
     low: float
     high: float
 
-    def line(self, rng: np.random.Generator) -> Line:
+    def line(self, rng: np.random.Generator) -> QueryLine:
         """From one corner to another, both with shares of high coordinates of their own."""
         return segment(*self._corners(2, rng.choice(DENSITIES, 2), rng))
 
@@ -134,9 +134,9 @@ class Box:
         return np.where(rng.random((count, self.dimension)) < densities[:, None], self.high, self.low)
 
 
-def segment(one: Array, other: Array) -> Line:
+def segment(one: Array, other: Array) -> QueryLine:
     """The points between two."""
-    return Line(one, other - one, (0.0, 1.0), endless=False)
+    return QueryLine(one, other - one, (0.0, 1.0), endless=False)
 
 
 def _ranks(rows: Array) -> Array:

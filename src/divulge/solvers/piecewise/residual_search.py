@@ -1,4 +1,8 @@
-"""A piecewise linear function with one layer of kinks rebuilt line by line: what a copy still lacks is asked for next."""
+"""Residual extraction of a function with one layer of kinks, f(x) = Lx + c + V relu(Wx + b).
+
+Where a copy f̂ has some of the units, the residual r = f - f̂ is a function of the same kind: its kinks along the next line
+are those that are missing, or wrong. Line by line the residual shrinks until fresh points agree with the copy.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from divulge.arrays import Array
-from divulge.solvers.piecewise.breakpoints_by_gradient import Ask, Line, Search, Tolerance
+from divulge.solvers.piecewise.breakpoints_by_gradient import Ask, BreakpointSearch, QueryLine, Tolerance
 from divulge.solvers.piecewise.regions import Region, segment
 from divulge.solvers.piecewise.two_layer import PARALLEL, TwoLayer
 
@@ -17,7 +21,7 @@ SLACK = 16.0  # times that again: an error this large is one
 NEARLY = 1e-6  # at a point with no larger error, all units are on the right side of it
 ROUGH = 1e-8  # a copy this good is accepted when nothing makes it better
 TELLING = 100  # numbers in a jump: from here on, which ones are wrong can be read off a few points
-OUTLYING = 5.0  # spreads above the median: a jump this much in line with what is missing is doubted
+OUTLYING = 5.0  # spreads above the median: a jump this much in line with the residual is a suspect
 FEW, GUIDES = 4, 40  # points are asked first to see whether a copy is right, or where it is wrong
 WORTH = 7.0  # questions that a wrong kink costs on the next line
 MOST = 0.8  # points in the wrong: too much is missing to look for it between two of them
@@ -33,7 +37,7 @@ LINES = 200
 STALE = 12  # lines in a row that bring nothing: the rest is out of reach
 
 
-class Peeling:
+class ResidualExtraction:
     """The copy, growing; `run` may be cut short by an exception of `ask`, and what was found stays."""
 
     def __init__(
@@ -52,7 +56,7 @@ class Peeling:
         self.checks, self.progress = checks, progress
         self.base = start
         "What earlier lines found."
-        self.search: Search | None = None
+        self.search: BreakpointSearch | None = None
         "The line under way."
         outputs, dimension = start.linear.shape
         self.X, self.C = np.zeros((0, dimension)), np.zeros((0, outputs, dimension + 1))
@@ -79,7 +83,7 @@ class Peeling:
         into, bias, out = units(self.search.jumps, self.search.line.direction)
         left = self.search.left
         found = self.base.with_units(into, bias, out, left[:, :-1], left[:, -1])
-        return self._anchored(found.merged(self.tolerance.slope, max(PARALLEL, PLACED * self.noise)))
+        return self._reestimate_linear_part(found.merged(self.tolerance.slope, max(PARALLEL, PLACED * self.noise)))
 
     def run(self) -> None:
         """Line after line until fresh points agree with the copy, or nothing new is found."""
@@ -88,22 +92,22 @@ class Peeling:
             self.lines += 1
             outputs, dimension = self.base.linear.shape
             trusting = self.lines == 1 and outputs * dimension >= TELLING and (outputs > 1 or self.noise <= SHARP)
-            self.search = Search(self._missing, line, self.tolerance, trusting=trusting)
+            self.search = BreakpointSearch(self._missing, line, self.tolerance, trusting=trusting)
             self.endless += not self.search.settle(self.progress)
             self.found.append(len(self.search.held))
             if self.growing or self.endless:
                 return
-            worst = self._doubt()
+            worst = self._recheck_suspects()
             while worst <= self.level and self.noise <= SHARP:
                 if self._agrees():
                     self.base, self.search = self.copy, None
                     self.history.append((self.asked, self.base.units))
                     self.verified = self.worst <= SLACK * self.level
                     return
-                worst, stale = self._doubt(), 0  # fresh points tell where to look
+                worst, stale = self._recheck_suspects(), 0  # fresh points tell where to look
             before, self.base, self.search = self.base.units, self.copy, None
             if self.noise > SHARP:
-                self.base = self._anchored(self._sharpened(self.base, before, drop=self._worst() > self.level))
+                self.base = self._reestimate_linear_part(self._remeasure(self.base, before, drop=self._worst() > self.level))
             self.history.append((self.asked, self.base.units))
             self.tolerance.noise = self.noise * SUMMED  # what is missing from now on is a difference of sums
             worst = self._worst()
@@ -116,8 +120,11 @@ class Peeling:
                 return
             line = self._next_line(fresh=self.found[-1] > FEW or stale % 2 == 1 or self.noise > SHARP)
 
-    def off(self, copy: TwoLayer, X: Array, C: Array) -> tuple[Array, Array]:
-        """What a copy lacks at points with pieces C, and how much that is, relative to the largest slope."""
+    def residual(self, copy: TwoLayer, X: Array, C: Array) -> tuple[Array, Array]:
+        """The residual r (n, o, d + 1) of a copy at points X (n, d) with pieces C (n, o, d + 1), and its relative size (n,).
+
+        The size is max(‖∇r‖ / s, ‖r(x)‖ / (s‖x‖ + c)), with s and c the largest slope and intercept seen.
+        """
         lacking = C - copy.pieces(X)
         unit = self.tolerance.scale * np.linalg.norm(X, axis=1) + self.tolerance.offset
         value = lacking[:, :, -1] + np.einsum("nod,nd->no", lacking[:, :, :-1], X)
@@ -158,7 +165,7 @@ class Peeling:
 
     def errors(self) -> Array:
         """Of the copy, at all points asked for checking."""
-        return self.off(self.copy, self.X, self.C)[1]
+        return self.residual(self.copy, self.X, self.C)[1]
 
     def ask(self, X: Array) -> Array:
         self.asked += len(X)
@@ -173,13 +180,13 @@ class Peeling:
         hints = np.concatenate([self.copy.into, self.C[:, :, :-1].reshape(-1, self.X.shape[1])])
         fresh = self.region.points(max(0, self.checks - unused), self.rng, hints)
         for X in (fresh[:FEW], fresh[FEW:], self._tight(self.copy)):
-            if len(X) and (self.off(self.copy, X, self._ask_more(X))[1] > self.level).any():
+            if len(X) and (self.residual(self.copy, X, self._ask_more(X))[1] > self.level).any():
                 return False
         self.verified = True
         return True
 
-    def _sharpened(self, copy: TwoLayer, known: int, drop: bool) -> TwoLayer:
-        """Measure new units again on both sides of their hyperplanes, where points are usual; `drop` what is not there."""
+    def _remeasure(self, copy: TwoLayer, known: int, drop: bool) -> TwoLayer:
+        """Re-measure new units as jumps across their hyperplanes, where points are usual; `drop` those not there."""
         into, bias, out = copy.into.copy(), copy.bias.copy(), copy.out.copy()
         new = np.arange(min(known, copy.units), copy.units)
         if not len(new):
@@ -201,8 +208,8 @@ class Peeling:
         kept = ~np.isin(np.arange(copy.units), gone if drop else [])
         return TwoLayer(into[kept], bias[kept], out[:, kept], copy.linear, copy.constant)
 
-    def _anchored(self, copy: TwoLayer) -> TwoLayer:
-        """The copy with its linear part measured where points are usual: at the far end of a line, digits are lost."""
+    def _reestimate_linear_part(self, copy: TwoLayer) -> TwoLayer:
+        """Re-estimate the linear part where points are usual: at the far end of a line, digits are lost."""
         if not len(self.X):
             return copy
         lacking = self.C - copy.pieces(self.X)
@@ -242,20 +249,23 @@ class Peeling:
                 group //= 2
         return np.array(found).reshape(-1, self.base.linear.shape[1])
 
-    def _doubt(self) -> float:
-        """Probe again those kinks that look most like what the copy lacks, as long as some are wrong; what it then lacks."""
+    def _recheck_suspects(self) -> float:
+        """Probe those kinks again that look most like the residual, as long as some are wrong; the largest error then left.
+
+        A kink is a suspect if its jump J is in line with the residuals R_i at wrong points: Σ_i cos²(R_i, J) is an outlier.
+        """
         search = self.search
         while search is not None:
             self._ask_first()
-            lacking, error = self.off(self.copy, self.X, self.C)
+            lacking, error = self.residual(self.copy, self.X, self.C)
             worst, bad = float(error.max()), error > self.level
             if self.progress:
                 self.progress(len(search.held), len(search.held) + int(bad.sum()))
-            doubtful = np.flatnonzero(~search.tested.all(1))
-            if not bad.any() or not len(doubtful):
+            open_kinks = np.flatnonzero(~search.tested.all(1))
+            if not bad.any() or not len(open_kinks):
                 break
             self.used = len(self.X)
-            jumps = search.jumps[doubtful][:, :, :-1].reshape(len(doubtful), -1)
+            jumps = search.jumps[open_kinks][:, :, :-1].reshape(len(open_kinks), -1)
             rest = lacking[bad][:, :, :-1].reshape(int(bad.sum()), -1)
             likeness = ((_unit(rest) @ _unit(jumps).T) ** 2).sum(0)
             middle = np.median(likeness)
@@ -264,17 +274,17 @@ class Peeling:
             if not len(suspects):
                 # Each wrong kink is missed at about half of the points.
                 wrong = 2 * (rest**2).sum() / len(bad) / np.mean((jumps**2).sum(1))
-                suspects = np.flatnonzero(~search.tested[doubtful].any(1))
-                suspects = suspects if len(suspects) else np.arange(len(doubtful))
+                suspects = np.flatnonzero(~search.tested[open_kinks].any(1))
+                suspects = suspects if len(suspects) else np.arange(len(open_kinks))
                 if WORTH * wrong < len(suspects):
                     break
-            if not search.doubt(doubtful[suspects]):
+            if not search.recheck(open_kinks[suspects]):
                 break
         return worst
 
-    def _next_line(self, fresh: bool) -> Line:
+    def _next_line(self, fresh: bool) -> QueryLine:
         """A fresh line; or, where only some points lack anything, from one of those to one of the others."""
-        bad = self.off(self.base, self.X, self.C)[1] > self.level
+        bad = self.residual(self.base, self.X, self.C)[1] > self.level
         self.used = len(self.X)
         if fresh or not bad.any() or bad.mean() > MOST:
             return self.region.line(self.rng)

@@ -83,15 +83,16 @@ class TwoLayer:
     def layers(self, tolerance: float = 1e-6) -> tuple[TwoLayers, bool]:
         """A ReLU network that computes this, balanced, and whether its units alone do, as in one that was trained.
 
-        Units are turned round until nothing linear is left; where that cannot be done, pairs of units add what is.
+        A unit is flipped by v relu(z) = v relu(-z) + v z. Those are that leave nothing linear; where that cannot be done,
+        pairs of units add what is: u z = u relu(z) - u relu(-z).
         `tolerance` is the largest share of the slopes that may be dropped as rounding.
         """
         into, bias, out, linear, constant = self.into, self.bias.copy(), self.out, self.linear, self.constant.copy()
-        turned = self._turned(tolerance)
-        if turned is not None:
+        flipped = self._flips(tolerance)
+        if flipped is not None:
             linear = np.zeros_like(linear)
-            constant += out[:, turned] @ bias[turned]
-            sign = np.where(turned, -1.0, 1.0)
+            constant += out[:, flipped] @ bias[flipped]
+            sign = np.where(flipped, -1.0, 1.0)
             into, bias = into * sign[:, None], bias * sign
         left, size, right = np.linalg.svd(linear, full_matrices=False)
         rank = int((size > 0).sum())
@@ -100,8 +101,8 @@ class TwoLayer:
         out = np.concatenate([out, left, -left], axis=1)
         return balanced(((into, bias), (out, constant))), not rank
 
-    def _turned(self, tolerance: float) -> Array | None:
-        """Which units to turn round so that no linear part remains: linear + Σ out·into over those is 0."""
+    def _flips(self, tolerance: float) -> Array | None:
+        """Which units (h,) to flip so that nothing linear remains: s_i in {0, 1} with linear + Σ s_i out_i ⊗ into_i = 0."""
         outputs, dimension = self.linear.shape
         scale = np.linalg.norm(self.out, axis=0) * np.linalg.norm(self.into, axis=1)
         if not np.abs(self.linear).max(initial=0) > tolerance * scale.max(initial=0):
@@ -119,13 +120,16 @@ class TwoLayer:
         else:
             return None
         whole = np.round(share)
-        left_over = slopes @ (whole * scale) - target
+        residual = slopes @ (whole * scale) - target
         sure = np.isin(whole, (0, 1)).all() and np.abs(share - whole).max() < WHOLE
-        return whole == 1 if sure and np.abs(left_over).max() <= tolerance * scale.max() else None
+        return whole == 1 if sure and np.abs(residual).max() <= tolerance * scale.max() else None
 
 
 def balanced(layers: TwoLayers) -> TwoLayers:
-    """The same network with every unit's weights, in and out, of one norm: as training from a small start leaves them."""
+    """The same network with ‖(into_i, bias_i)‖ = ‖out_i‖ for every unit i, as training from a small start leaves them.
+
+    relu is homogeneous: v relu(z) = (v / a) relu(a z) for a > 0, here a² = ‖v‖ / ‖(w, b)‖.
+    """
     (into, bias), (out, constant) = layers
     inside, outside = np.sqrt((into**2).sum(1) + bias**2), np.linalg.norm(out, axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -135,7 +139,7 @@ def balanced(layers: TwoLayers) -> TwoLayers:
 
 
 def weight_error(copy: TwoLayers, true: TwoLayers) -> float:
-    """The largest error of any weight or bias, relative to the largest weight, units matched and both networks balanced.
+    """max |θ̂ - θ| / max |θ| over weights and biases, each unit matched with its nearest and both networks balanced.
 
     A unit of the true network that never passes anything on is no unit; one that has no counterpart is all error.
     """

@@ -1,4 +1,9 @@
-"""The units of a two-layer network from its kinks on a line and a few slopes across it, all by values."""
+"""The units of a two-layer network from its kinks on a line and a few slopes across it, all by values.
+
+A unit v relu(w·x + b) has one kink on the line a + t u, at t = -(w·a + b) / (w·u), with the jump J = v |w·u| along the line.
+Between the cells before and after k kinks the gradient changes by Σ J_i ⊗ n_i, n_i = w_i / (w_i·u): with J (k, o) known from
+the line, k <= o normals n (k, d) follow by least squares.
+"""
 
 from __future__ import annotations
 
@@ -31,15 +36,15 @@ class Deeper(ValueError):
 
 
 @dataclass(frozen=True, eq=False)
-class Line:
-    """x(t) = origin + t * direction, and orthonormal directions across (d - 1, d)."""
+class FramedLine:
+    """x(t) = origin + t direction, and an orthonormal frame (d - 1, d) across it: rows of a Householder reflection."""
 
     origin: Array
     direction: Array
     across: Array
 
     @classmethod
-    def random(cls, dimension: int, scale: float, rng: np.random.Generator) -> Line:
+    def random(cls, dimension: int, scale: float, rng: np.random.Generator) -> FramedLine:
         origin, direction = scale * rng.standard_normal((2, dimension))
         mirror = direction / np.linalg.norm(direction)
         mirror[0] += np.copysign(1, mirror[0])
@@ -58,7 +63,7 @@ class Line:
 class Survey:
     """What is known of the function on one line."""
 
-    line: Line
+    line: FramedLine
     kinks: Kinks
     noise: Noise
     spread: float
@@ -207,7 +212,7 @@ def _clearest(path: Array, sizes: Array, errors: Array) -> list[int]:
     return [int(np.argmax(clear)), int(np.argmax(clear)) + 1] if clear else []
 
 
-def _normals(line: Line, jumps: Array, change: Array) -> Array:
+def _normals(line: FramedLine, jumps: Array, change: Array) -> Array:
     """Normals (k, d) of k hyperplanes, each with product 1 with the line's direction, from jumps (k, o) and (o, d - 1)."""
     size = np.linalg.norm(jumps, axis=1, keepdims=True)
     across = np.linalg.lstsq((jumps / size).T, change, rcond=None)[0] / size
@@ -228,9 +233,9 @@ def _same_elsewhere(
     beside = np.maximum(PROBE[0], SURELY * unsure)
     if beside.max() > PROBE[1]:
         return  # answers are too coarse to tell
-    aside = line.length / np.sqrt(line.direction.size) * rng.standard_normal(normals.shape)
-    aside -= (np.sum(aside * normals, 1) / np.sum(normals**2, 1))[:, None] * normals
-    middle = line.at(places) + aside
+    along = line.length / np.sqrt(line.direction.size) * rng.standard_normal(normals.shape)
+    along -= (np.sum(along * normals, 1) / np.sum(normals**2, 1))[:, None] * normals
+    middle = line.at(places) + along
     points = np.concatenate([middle + shift * beside[:, None] * line.direction for shift in (-1, 0, 1)])
     left, here, right = value(points).reshape(3, PLACES, -1)
     off = np.abs((left - 2 * here + right) / beside[:, None] - jumps).max(1) > 0.1 * size
@@ -238,7 +243,7 @@ def _same_elsewhere(
         raise Deeper(f"{off.sum()} of {PLACES} kinks are not the same elsewhere on their hyperplanes")
 
 
-def _unmatched(copy: TwoLayer, line: Line, kinks: Kinks, same: float) -> tuple[TwoLayer, Array]:
+def _unmatched(copy: TwoLayer, line: FramedLine, kinks: Kinks, same: float) -> tuple[TwoLayer, Array]:
     """The copy without units that have no such kink on the line, and the kinks it does not explain.
 
     `same` is how far the slope, or the value in its place, may be off for two kinks to be one.

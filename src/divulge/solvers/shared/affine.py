@@ -28,8 +28,8 @@ class Link:
     "Whether answers (n, outputs) can come from it."
     scores: Callable[[Array], Array]
     answers: Callable[[Array], Array]
-    slope: Callable[[Array], Array]
-    "How much each answer changes with its score."
+    derivative: Callable[[Array], Array]
+    "dA/dz of each answer in its own score, written in terms of the answer."
     unit: Callable[[Array], Array]
     "The size of the numbers whose rounding an answer carries: a probability near 0 may be 1 less another one."
 
@@ -142,7 +142,7 @@ class Affine:
             noise = np.sqrt((1 + distance) / (X.shape[1] + 1)) * self.noise + HIDDEN_STEPS * precision.relative * terms
             if self.link is SOFTMAX:  # the score of one class moves all probabilities
                 noise = noise + np.sum(np.maximum(predicted, A) * noise, axis=1, keepdims=True)
-            slope = np.maximum(self.link.slope(predicted), self.link.slope(A))
+            slope = np.maximum(self.link.derivative(predicted), self.link.derivative(A))
             allowed = precision.of(A, self.link.unit(A)) + slope * noise
             ratio = np.nan_to_num(np.abs(predicted - A) / np.maximum(allowed, np.finfo(float).tiny), nan=np.inf)
             return float(max(ratio.max() / PEAK, np.sqrt(np.mean(ratio**2)) / USUAL))
@@ -170,13 +170,13 @@ def from_answers(link: Link, corners: Array, centre: Array, size: float, A: Arra
     mean = scores.mean(0)
     coef = (scores - mean).T @ corners / (len(corners) * size)
     with np.errstate(over="ignore"):
-        noise = np.sqrt(np.mean((precision.of(A, link.unit(A)) / link.slope(A)) ** 2, axis=0))
+        noise = np.sqrt(np.mean((precision.of(A, link.unit(A)) / link.derivative(A)) ** 2, axis=0))
     return Affine(link, coef, mean - coef @ centre, noise, centre, size)
 
 
 def from_gradient(link: Link, x: Array, size: float, A: Array, J: Array, precision: Resolution) -> Affine:
     """The map that answers A (1, outputs) at x (d,), with the Jacobian J (outputs, d) there."""
-    slope = link.slope(A)[0][:, None]
+    slope = link.derivative(A)[0][:, None]
     coef = J / slope
     if link is SOFTMAX:
         coef = coef - coef.mean(0)
