@@ -14,6 +14,7 @@ from divulge.arrays import Array, TwoLayers
 BATCH = 2**24  # numbers of one intermediate array: 128 MiB
 PARALLEL = 1e-7  # two hyperplanes whose normalised coefficients differ by less are one
 WHOLE = 0.1  # how far from 0 and 1 the share of a unit may come out before it counts as unknown
+NEGLIGIBLE = 1e-6  # of the slopes: a linear part no larger is rounding, and dropped
 SEARCHABLE = 2500  # units for which a linear programme is solved
 
 
@@ -80,7 +81,7 @@ class TwoLayer:
         kept = np.linalg.norm(out, axis=0) > negligible
         return TwoLayer(into[kept], bias[kept], out[:, kept], linear, constant)
 
-    def layers(self, tolerance: float = 1e-6) -> tuple[TwoLayers, bool]:
+    def layers(self, tolerance: float = NEGLIGIBLE) -> tuple[TwoLayers, bool]:
         """A ReLU network that computes this, balanced, and whether its units alone do, as in one that was trained.
 
         A unit is flipped by v relu(z) = v relu(-z) + v z. Those are that leave nothing linear; where that cannot be done,

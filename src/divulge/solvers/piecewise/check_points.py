@@ -1,0 +1,152 @@
+"""Answers at fresh points of several sizes: through which link they are read, and how far a copy may be from them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from divulge.arrays import Array
+from divulge.solvers.shared import affine
+
+Ask = Callable[[Array], Array]
+"Points (n, d) -> answers (n, o)."
+
+SIZES = (0.1, 1.0, 10.0, 100.0, 1e3, 1e4, 1e5, 1e5)
+"Of the points, over the usual size: every decade. Far away biases do not matter and every second unit is on: two in eight."
+FEWEST = 8
+"Points that have to be readable: of 24, the fewest there may be, those of three sizes."
+SHRINK, SHRINKS = 4.0, 12
+"By how much points are drawn nearer until probabilities can be read, and how often: 4¹² = 2e7, any unit of measurement."
+LEGIBLE = 1e-4
+"The logit of a single probability this near to 1 has lost four of its sixteen digits."
+FINE = 1e-7
+"Of the spread: so far off, a copy agrees where answers have all digits. The widest ones measured were off by 3e-8."
+LOSS = 3e3
+"Times the noise of values, where that is more: what is lost on the way from values to slopes to units."
+CONSTANT = "the model gives the same answer at all {}: there is no network to find"
+ILLEGIBLE = "the answers are probabilities of 0 or 1 wherever one looks: no logits can be read from them"
+
+
+class Unsuitable(ValueError):
+    """The answers are not those of a network that can be found by its values; the message is why."""
+
+
+class Illegible(ValueError):
+    """A probability is too near to 0 or 1 to be read as a logit."""
+
+
+class CheckPoints:
+    """Outputs z (n, o) at points (n, d) that no copy is made from, as far as they can be read."""
+
+    def __init__(self, ask: Ask, dimension: int, usual: float, count: int, rng: np.random.Generator) -> None:
+        self.ask, self.dimension, self.usual = ask, dimension, usual
+        relative, directions = np.resize(SIZES, count), rng.standard_normal((count, dimension))
+        for _ in range(SHRINKS):
+            sizes = self.usual * relative
+            X = sizes[:, None] * directions
+            answers = self._answers(X)
+            _refuse_labels(answers)
+            self.link = _link(answers, relative)
+            readable = _readable(self.link, answers)
+            shares = {size: readable[relative == size].mean() for size in SIZES}
+            readable &= np.array([shares[size] >= 0.5 for size in relative])  # elsewhere no line could be followed
+            if readable[relative <= 1].all() and readable.sum() >= FEWEST:
+                break
+            self.usual /= SHRINK
+        else:
+            raise Unsuitable(ILLEGIBLE)
+        self.X, self.A, self.sizes = X[readable], self.link.scores(answers[readable]), sizes[readable]
+        self.digits = affine.resolution(answers)
+        self.scale = self.usual
+        "The size of points at which values are compared now: that of the line under way."
+        self.repeats = float(np.abs(self._answers(X[:1]) - answers[:1]).max())
+        "How far two answers at one point differ,"
+        self.noisy = self.repeats > affine.ROUNDING * self.digits.relative * float(np.abs(answers[0]).max())
+        "and whether that is more than rounding."
+        self.coarseness = 0.0
+        "The largest noise of values that was met so far, relative to how they vary."
+        if not self.spread:
+            raise Unsuitable(CONSTANT.format("points of one size"))
+
+    def _answers(self, X: Array) -> Array:
+        return np.asarray(self.ask(X), float).reshape(len(X), -1)
+
+    def value(self, X: Array) -> Array:
+        """Outputs z (n, o) of the model; raises `Illegible`."""
+        answers = self._answers(X)
+        if not _readable(self.link, answers).all():
+            raise Illegible
+        return self.link.scores(answers)
+
+    def spread_at(self, size: float) -> float:
+        """The standard deviation of values at points of one size, of the output that varies most."""
+        values = self.A[self.sizes == size]
+        return float(values.std(0).max()) if np.ptp(values, axis=0).any() else 0.0  # where all units are off
+
+    @property
+    def spread(self) -> float:
+        """How much values vary at points of size `scale`, or would if they did as farther out."""
+        sizes = np.unique(self.sizes)
+        return self.scale * float(max(self.spread_at(size) / max(size, self.scale) for size in sizes))
+
+    @property
+    def largest(self) -> float:
+        return float(self.sizes.max())
+
+    @property
+    def accuracy(self) -> float:
+        """How far off, relative to the spread of the values, a copy may be that agrees."""
+        return max(FINE, LOSS * self.coarseness)
+
+    def least_noise(self) -> float:
+        """What the digits of the answers leave at the origin of a line."""
+        steepest = float(np.abs(self.A / np.maximum(self.sizes / self.scale, 1)[:, None]).max())
+        decimals = self.digits.step if self.link is affine.IDENTITY else 0.0
+        return max(steepest * self.digits.relative / affine.ROUNDING, decimals, self.repeats)
+
+    def off(self, values: Array) -> Array:
+        """‖ẑ - z‖∞ (n,) of a copy's values ẑ (n, o), in units of what is allowed: above 1 a point does not agree."""
+        return np.asarray(np.abs(values - self.A).max(1) / self._allowed())
+
+    def _allowed(self) -> Array:
+        """Relative to how values vary at points of that size or of the usual one, if that is more; or a digit of theirs."""
+        usual = self.spread_at(self.usual) or self.usual * self.spread / self.scale
+        allowed = self.accuracy * np.array([max(self.spread_at(size), usual) for size in self.sizes])
+        return np.asarray(np.maximum(allowed, self.digits.relative * np.abs(self.A).max(1)))
+
+    def error(self, values: Array) -> float:
+        """The largest root mean square error at points of one size, relative to how values vary there."""
+        off = (values - self.A) ** 2
+        sizes = [size for size in np.unique(self.sizes) if size >= self.usual and self.spread_at(size)]
+        return max((float(np.sqrt(off[self.sizes == size].mean())) / self.spread_at(size) for size in sizes), default=0.0)
+
+
+def _link(answers: Array, sizes: Array) -> affine.Link:
+    """Classes' probabilities, a single one, which far away is 0 or 1, or values as they are."""
+    if answers.min() < 0 or answers.max() > 1:
+        return affine.IDENTITY
+    if answers.shape[1] > 1:
+        return affine.SOFTMAX if affine.adds_to_one(answers) else affine.IDENTITY
+    far = answers[sizes >= np.median(sizes)]
+    return affine.LOGISTIC if (np.minimum(far, 1 - far) < LEGIBLE).mean() > 0.5 else affine.IDENTITY
+
+
+def _readable(link: affine.Link, answers: Array) -> Array:
+    """(n,): whether all logits of a row can be read."""
+    if link is affine.SOFTMAX:
+        return np.asarray((answers > np.finfo(float).tiny).all(1))
+    if link is affine.LOGISTIC:
+        return np.asarray(((answers > LEGIBLE) & (answers < 1 - LEGIBLE)).all(1))
+    return np.ones(len(answers), dtype=bool)
+
+
+def _refuse_labels(answers: Array) -> None:
+    """Give up where hardly any answer differs from all others; a network may be constant at some points only."""
+    counts = np.unique(answers, axis=0, return_counts=True)[1]
+    if len(counts) == 1:
+        raise Unsuitable(CONSTANT.format(f"{len(answers)} points"))
+    if (counts == 1).sum() <= len(answers) // 16:
+        raise Unsuitable(
+            f"the answers take only {len(counts)} values at {len(answers)} points: labels do not give up weights"
+        )

@@ -1,0 +1,124 @@
+"""A two-layer network from values alone, line by line: what check points show to be missing is looked for next."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from divulge.arrays import Array
+from divulge.solvers.piecewise.breakpoints_by_value import Broken, Noise, TooManyKinks, find_kinks, measure_noise
+from divulge.solvers.piecewise.check_points import ILLEGIBLE, SHRINK, SHRINKS, SIZES, CheckPoints, Illegible, Unsuitable
+from divulge.solvers.piecewise.two_layer import TwoLayer
+from divulge.solvers.piecewise.units_by_value import Deeper, FramedLine, Survey, extended
+
+REACH = SIZES[-1]
+"Along a line, in units of its scale: as far as points are checked. One of 1e5 units has its kink farther out."
+FAR = 2e-5
+"Over the share of noise: on a longer line rounding at its ends would hide what happens in the middle."
+OUTLYING = 30.0
+"Where half of the kinks are farther from the origin than this, in units of the scale, the scale is too small."
+CRUDE, EXTRA_LINES, WIDE = 5e-10, 2, 500
+"Slopes known no better are worth as many other lines, where inputs are so many that kinks, at 5 values each, cost little."
+PLACES = (0.3, -0.7, 5.0)
+"On a line, where the noise of its values is measured: any three would do."
+COARSE = 3e-6
+"Of the values' spread: with more noise kinks are lost. Single precision leaves 1e-7 to 2e-6."
+CLOSER = 0.3
+"Of the accuracy of values: how well a unit has to be known not to be measured again."
+NEGLIGIBLE = 1e-3
+"Of the noise: a kink this small is rounding."
+
+
+class ValueSearch:
+    """The copy, growing; `search` may be cut short by an exception of the target, and what was found stays."""
+
+    def __init__(self, checks: CheckPoints, rng: np.random.Generator) -> None:
+        self.checks, self.rng = checks, rng
+        self.reach = REACH
+        self.lines = 0
+        self.copy: TwoLayer | None = None
+        "The one that is least far off where it is farthest."
+
+    def search(self, most: int) -> TwoLayer:
+        """Look along another line with at most so many kinks, and return the best copy; raises `Unsuitable`."""
+        other = self._another_line(most)
+        if self.copy is None or self.off(other).max() <= self.off(self.copy).max():
+            self.copy = other
+        return self.copy
+
+    def off(self, copy: TwoLayer) -> Array:
+        """How far off a copy is at each check point, in units of what is allowed."""
+        return self.checks.off(copy.values(self.checks.X))
+
+    def negligible(self, copy: TwoLayer) -> float:
+        """The size of a kink that is rounding."""
+        steepness = float(np.linalg.norm(copy.out * np.linalg.norm(copy.into, axis=1)))
+        return NEGLIGIBLE * self.checks.coarseness * steepness
+
+    def _another_line(self, most: int) -> TwoLayer:
+        """A copy that is right on another line too, of the size of points where it is wrong.
+
+        A line on which probabilities cannot be read is cut, and the first one drawn again where kinks are far out.
+        """
+        checks, copy = self.checks, self.copy
+        self.lines += 1
+        if copy is not None:
+            wrong = checks.sizes[self.off(copy) > 1]
+            checks.scale = max(checks.usual, float(self.rng.choice([wrong.min(), self.rng.choice(wrong)])))
+        for _ in range(SHRINKS):
+            try:
+                survey = self._survey(most)
+                middle = float(np.median(np.abs(survey.kinks.places))) if len(survey.kinks.places) else 0.0
+                if copy is None and middle > OUTLYING and checks.scale == checks.usual:
+                    checks.scale *= middle
+                    continue
+                for _ in range(EXTRA_LINES if copy is None and checks.dimension >= WIDE else 0):
+                    if survey.crudeness() > CRUDE:
+                        survey = min(survey, self._survey(most), key=Survey.crudeness)
+                return self._extended(survey)
+            except Illegible:
+                usual = checks.scale == checks.usual
+                checks.scale, self.reach = checks.usual, self.reach / (SHRINK if usual else 1)
+        raise Unsuitable(ILLEGIBLE)
+
+    def _survey(self, most: int) -> Survey:
+        """The kinks on a fresh line."""
+        checks = self.checks
+        line = FramedLine.random(checks.dimension, checks.scale, self.rng)
+
+        def ask(t: Array) -> Array:
+            return checks.value(line.at(t))
+
+        noise = measure_noise(ask, min(1.0, self.reach / 10) * np.array(PLACES))
+        noise = replace(noise, level=max(noise.level, checks.least_noise()))
+        checks.coarseness = max(checks.coarseness, noise.level / checks.spread)
+        self._refuse(noise)
+        try:
+            reach = min(self.reach, FAR * checks.spread / noise.level)
+            return Survey(line, find_kinks(ask, reach, noise, checks.spread, most), noise, checks.spread)
+        except TooManyKinks as error:
+            raise Unsuitable(
+                f"the slope changes more than {error.kinks} times on one line: the model is curved, or has more units"
+            ) from None
+        except Broken:
+            raise Unsuitable("the answers jump from one value to another: the model is not continuous") from None
+
+    def _extended(self, survey: Survey) -> TwoLayer:
+        outputs = self.checks.A.shape[1]
+        start = self.copy or TwoLayer.affine(np.zeros((outputs, self.checks.dimension)), np.zeros(outputs))
+        try:
+            return extended(start, self.checks.value, survey, CLOSER * self.checks.accuracy, self.rng)
+        except Deeper as error:
+            raise Unsuitable(f"the model has more than one hidden layer: {error}") from None
+
+    def _refuse(self, noise: Noise) -> None:
+        share = noise.level / self.checks.spread
+        if share > COARSE:
+            twice = "asked twice, one point gives two values"
+            why = twice if self.checks.noisy else "they are rounded, or large numbers cancel"
+            raise Unsuitable(f"the answers are exact to {share:.0e} of their spread only, {COARSE:.0e} is needed: {why}")
+        if noise.curved:
+            raise Unsuitable(
+                "the model is not piecewise linear: values leave a straight line within a step of 1e-4, wherever one looks"
+            )
