@@ -127,7 +127,7 @@ def one_step() -> None:
     layers = max_margin.train(start, X, y, dtype=np.float32).layers
     rng = np.random.default_rng(0)
     signs = kkt_pool.sides(1000, 1)
-    pool = kkt_pool.Space.of(layers, span(*layers[0]), digits.shape)
+    pool = kkt_pool.SearchSpace.of(layers, span(*layers[0]), digits.shape)
     published = {"rate": 1e-3, "spread": 0.1, "softness": 100.0, "least": 0.01}
     ours, theirs = {}, []
     for name, setup in kkt_pool.setups(10, 10.0, 3, True).items():

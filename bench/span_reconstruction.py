@@ -116,9 +116,9 @@ def attacked(held, truth, seed):
     return finding, finding.cost.seconds or time.perf_counter() - start
 
 
-def proven(finding):
-    """How many images are said to be proven; they come first."""
-    note = next((note for note in finding.notes if " proven: " in note), "0 ")
+def certified(finding):
+    """How many images are said to be certified; they come first."""
+    note = next((note for note in finding.notes if " certified: " in note), "0 ")
     return int(note.split()[0])
 
 
@@ -147,21 +147,19 @@ def row(name, case, seeds):
 
 
 def claims(finding, X):
-    """Claimed, of those at NCC > 0.9 with any training image; proven, of those at NCC > 0.9, and off by 5 % at most."""
+    """Claimed, of those at NCC > 0.9 with any training image; certified, of those at NCC > 0.9, and off by 5 % at most."""
     if finding.loot is None:
         return 0, 0, 0, 0, 0
     loot = finding.loot.X
     alike = np.corrcoef(loot, X)[: len(loot), len(loot) :].max(axis=1)
     off = np.array([(np.linalg.norm(X - one, axis=1) / np.linalg.norm(X, axis=1)).min() for one in loot])
-    sure = proven(finding)
+    sure = certified(finding)
     right, exact = np.sum(alike[:sure] > 0.9), np.sum(off[:sure] <= 0.05)
     return len(loot), np.sum(alike > 0.9), sure, right, exact
 
 
 def table(cases, seeds):
-    print(
-        "| case | n | NCC > 0.9 (null) | > 0.8 | exact | SSIM > 0.4 | each | claims right | proven right, exact | s | said |"
-    )
+    print("| case | n | NCC > 0.9 (null) | > 0.8 | exact | SSIM > 0.4 | each | claims right | certified, exact | s | said |")
     print("|---|---|---|---|---|---|---|---|---|---|---|")
     for name, case in cases.items():
         row(name, case, seeds)

@@ -100,8 +100,8 @@ def stored(count=6, wide=8):
 
 
 def test_images_stored_as_weights_are_a_leak_once_the_truth_is_known():
-    held, data, strangers = stored()
-    finding = FirstLayerImages()(held, truth={"training_data": data, "candidates": strangers})
+    held, data, non_members = stored()
+    finding = FirstLayerImages()(held, truth={"training_data": data, "candidates": non_members})
     assert finding.verdict is Verdict.LEAK
     assert finding.summary == "6 training images are among the weights of the first layer at NCC > 0.9; null 0."
     assert not finding.power
@@ -110,8 +110,8 @@ def test_images_stored_as_weights_are_a_leak_once_the_truth_is_known():
 
 
 def test_weights_that_show_no_image_stay_without_a_claim():
-    held, _, strangers = stored()
-    other = TrainingData(strangers.X[:6])
+    held, _, non_members = stored()
+    other = TrainingData(non_members.X[:6])
     finding = FirstLayerImages()(held, truth={"training_data": other})
     assert finding.verdict is Verdict.NONE_FOUND
     assert finding.scores["images at NCC > 0.9"].value == 0

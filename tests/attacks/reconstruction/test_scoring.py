@@ -16,14 +16,14 @@ from divulge.storage import fingerprint
 SHAPE = (28, 28)
 DIGITS = datasets.load("mnist", samples=500, seed=0)
 X, Y = np.asarray(DIGITS.X[:40], dtype=float), DIGITS.y[:40]
-STRANGERS = np.asarray(DIGITS.X[40:], dtype=float)
+NON_MEMBERS = np.asarray(DIGITS.X[40:], dtype=float)
 RNG = np.random.default_rng(0)
 NOISE = RNG.uniform(size=(80, 784))
 HELD = Weights(
     ((RNG.normal(size=(30, 784)), np.zeros(30)), (RNG.normal(size=(1, 30)), np.zeros(1))), mean=X.mean(axis=0), shape=SHAPE
 )
 TRUTH = {"training_data": TrainingData(X, Y, shape=SHAPE)}
-WITH_STRANGERS = {**TRUTH, "candidates": Candidates(STRANGERS)}
+WITH_NON_MEMBERS = {**TRUTH, "candidates": Candidates(NON_MEMBERS)}
 
 
 def scored(found, truth=TRUTH, held=HELD, **rest):
@@ -35,7 +35,7 @@ def value(finding, name):
 
 
 def test_exact_images_count_by_every_measure_and_above_every_null():
-    finding = scored(np.concatenate([NOISE, X[::-1]]), WITH_STRANGERS)
+    finding = scored(np.concatenate([NOISE, X[::-1]]), WITH_NON_MEMBERS)
     assert finding.verdict is Verdict.LEAK
     for name in (scoring.HEADLINE, scoring.FAIRLY, scoring.PIXELS, scoring.PUBLISHED, scoring.AFFINE):
         assert value(finding, name) == 40
@@ -48,12 +48,12 @@ def test_exact_images_count_by_every_measure_and_above_every_null():
 
 
 def test_the_null_is_the_largest_and_says_which_it_was():
-    score = scored(X, WITH_STRANGERS).scores[scoring.FAIRLY]
-    assert score.null_of.startswith(scoring.STRANGERS)
+    score = scored(X, WITH_NON_MEMBERS).scores[scoring.FAIRLY]
+    assert score.null_of.startswith(scoring.NON_MEMBERS)
     for other in (scoring.MEAN, scoring.SPAN, scoring.FIRST_LAYER):
         assert re.search(rf"{other} \d+[,)]", score.null_of)
     rng = np.random.default_rng(1)
-    drawn = [similarity.ncc(STRANGERS[rng.choice(460, 40, replace=False)], X) for _ in range(50)]
+    drawn = [similarity.ncc(NON_MEMBERS[rng.choice(460, 40, replace=False)], X) for _ in range(50)]
     counts = [(alike[similarity.matched(alike)] > 0.8).sum() for alike in drawn]
     assert min(counts) <= score.null <= max(counts)
 
@@ -66,7 +66,7 @@ def test_one_reconstruction_serves_one_image():
 
 
 def test_a_claim_of_noise_fails_and_is_still_told():
-    finding = scored(NOISE, WITH_STRANGERS)
+    finding = scored(NOISE, WITH_NON_MEMBERS)
     assert finding.verdict is Verdict.FAILED
     assert "contradicts what the attack claimed" in finding.summary
     assert "0 images at NCC > 0.8" in finding.summary
@@ -81,7 +81,7 @@ def test_the_mean_image_is_no_reconstruction():
 
 
 def test_other_digits_are_no_reconstruction_though_they_resemble_some():
-    finding = scored(STRANGERS[:200], {**TRUTH, "candidates": Candidates(STRANGERS[200:])})
+    finding = scored(NON_MEMBERS[:200], {**TRUTH, "candidates": Candidates(NON_MEMBERS[200:])})
     assert value(finding, scoring.FAIRLY) > 5
     assert finding.scores[scoring.FAIRLY].null > 5
 
@@ -89,7 +89,7 @@ def test_other_digits_are_no_reconstruction_though_they_resemble_some():
 def test_reconstructions_among_much_noise_stand_where_handing_in_other_digits_hits_as_many_images():
     rng = np.random.default_rng(1)
     found = np.concatenate([X[:10] + 0.18 * rng.normal(size=(10, 784)), rng.uniform(size=(450, 784))])
-    finding = scored(found, WITH_STRANGERS)
+    finding = scored(found, WITH_NON_MEMBERS)
     score = finding.scores[scoring.FAIRLY]
     assert 8 <= score.value <= score.null
     assert finding.verdict is Verdict.LEAK
@@ -105,7 +105,7 @@ def test_a_verdict_is_never_raised():
     assert not any("could claim" in note for note in judged.notes)
 
 
-@pytest.mark.parametrize("known", [{}, {"candidates": Candidates(STRANGERS)}])
+@pytest.mark.parametrize("known", [{}, {"candidates": Candidates(NON_MEMBERS)}])
 def test_without_the_truth_nothing_changes(known):
     finding = Finding.leak(TrainingData(X), "Images were found.")
     assert scoring.scored(finding, HELD, Truth(known)) is finding
@@ -121,9 +121,9 @@ def test_points_of_another_width_are_not_scored():
 
 
 def test_candidates_of_another_width_and_training_points_among_them_are_no_non_members():
-    assert "median rank among non-members" not in scored(X, {**TRUTH, "candidates": Candidates(STRANGERS[:, :9])}).scores
+    assert "median rank among non-members" not in scored(X, {**TRUTH, "candidates": Candidates(NON_MEMBERS[:, :9])}).scores
     assert "median rank among non-members" not in scored(X, {**TRUTH, "candidates": Candidates(X[::-1])}).scores
-    mixed = scored(X, {**TRUTH, "candidates": Candidates(np.concatenate([X, STRANGERS]))})
+    mixed = scored(X, {**TRUTH, "candidates": Candidates(np.concatenate([X, NON_MEMBERS]))})
     assert mixed.scores["median rank among non-members"].unit == "of 461"
 
 
@@ -212,13 +212,13 @@ def test_the_residual_is_known_even_where_nothing_was_won():
 
 
 def test_scoring_twice_gives_the_same():
-    first, second = (scored(np.concatenate([X[:20], NOISE]), WITH_STRANGERS) for _ in range(2))
+    first, second = (scored(np.concatenate([X[:20], NOISE]), WITH_NON_MEMBERS) for _ in range(2))
     assert fingerprint(first) == fingerprint(second)
 
 
 @pytest.mark.parametrize("count", [1, 3])
 def test_a_few_exact_images_are_not_mistaken_for_points_of_their_own_span(count):
-    finding = scored(X[:count], WITH_STRANGERS)
+    finding = scored(X[:count], WITH_NON_MEMBERS)
     assert finding.verdict is Verdict.LEAK
     assert value(finding, scoring.PIXELS) == count
     assert finding.scores[scoring.PIXELS].null == 0

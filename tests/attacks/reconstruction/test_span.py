@@ -38,7 +38,7 @@ def changed(held, W=None, b=None, **rest):
     return Weights(**{"layers": layers, "mean": held.mean, "shape": held.shape, **rest})
 
 
-def test_digits_come_back_and_their_saturated_pixels_prove_them():
+def test_digits_come_back_and_their_clipped_pixels_certify_them():
     held, X = victim()
     finding = SpanReconstruction()(held, truth={"training_data": TrainingData(X, shape=(28, 28))})
     assert finding.verdict.value == "leak"
@@ -46,7 +46,7 @@ def test_digits_come_back_and_their_saturated_pixels_prove_them():
     assert finding.scores["images at NCC > 0.9"].null <= 1
     assert finding.scores["pixel-exact images"].value >= 9
     assert hits(finding, X) == finding.scores["images at NCC > 0.9"].value
-    assert "prove" in finding.summary
+    assert "certify" in finding.summary
     assert finding.loot.X.min() >= 0
     assert finding.loot.X.max() <= 1
 
@@ -97,7 +97,7 @@ def test_a_mean_that_nobody_told_is_estimated():
     finding = SpanReconstruction()(changed(held, mean=None))
     assert finding.verdict.value == "leak"
     assert hits(finding, X) >= 14
-    assert "prove" not in finding.summary
+    assert "certify" not in finding.summary
 
 
 @pytest.mark.parametrize("first", [0.05, None])

@@ -41,7 +41,7 @@ def test_centred_points_are_told_from_raw_ones():
     for points, centred in ((X, False), (X - X.mean(axis=0), True)):
         A = mixture @ np.column_stack([points, np.ones(10)])
         assert span(A[:, :-1], A[:, -1]).centred is centred
-    assert not span(mixture @ X, np.zeros(80)).anchored
+    assert not span(mixture @ X, np.zeros(80)).has_bias
 
 
 def test_fewer_directions_may_be_asked_for():

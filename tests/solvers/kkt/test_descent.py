@@ -7,10 +7,10 @@ import torch
 from divulge.baselines.haim2022 import published_kkt
 from divulge.solvers.images.span import span
 from divulge.solvers.kkt import descent as kkt_descent, pool as kkt_pool
-from divulge.solvers.kkt.descent import Setup, Space, Stationarity
+from divulge.solvers.kkt.descent import Coordinates, Setup, Stationarity
 from divulge.solvers.margin import kkt_residual, max_margin as md
 from divulge.solvers.shadow import shadow
-from divulge.solvers.shared.calibration import Judge
+from divulge.solvers.shared.calibration import CalibratedClassifier
 
 RNG = np.random.default_rng
 
@@ -19,10 +19,10 @@ def network(*sizes: int, biases: bool = False) -> list[tuple[np.ndarray, np.ndar
     return md.initial(RNG(0), sizes, first=None, biases=biases)
 
 
-def objective(layers: list, counts: tuple[float, ...]) -> tuple[Stationarity, Space]:
+def objective(layers: list, counts: tuple[float, ...]) -> tuple[Stationarity, Coordinates]:
     rng = RNG(1)
     frame = np.linalg.qr(rng.standard_normal((layers[0][0].shape[1], 5)))[0].T
-    space = Space(rng.standard_normal((5, 5)) @ frame, rng.uniform(0.5, 2, 5), frame)
+    space = Coordinates(rng.standard_normal((5, 5)) @ frame, rng.uniform(0.5, 2, 5), frame)
     return Stationarity(layers, space, counts, torch.float64), space
 
 
@@ -97,7 +97,7 @@ def planted(n: int = 8, d: int = 60) -> tuple[list, np.ndarray, np.ndarray]:
 
 def test_a_descent_in_pieces_is_the_descent_at_once() -> None:
     layers, _, _ = planted()
-    pool = kkt_pool.Space.of(layers, span(*layers[0]), None)
+    pool = kkt_pool.SearchSpace.of(layers, span(*layers[0]), None)
     setup, aim = Setup(40, softness=(10, 50), layers=(1.0, 0.1)), pool.objective("soft")
     start = pool.begin("soft", setup, kkt_pool.sides(16, 1), RNG(0))
     whole = pool.advance("soft", aim, setup, start, 40, lambda: None)
@@ -111,7 +111,7 @@ def test_a_descent_in_pieces_is_the_descent_at_once() -> None:
 
 def test_descent_finds_points_that_random_points_of_the_span_are_not_like() -> None:
     layers, X, _ = planted()
-    pool = kkt_pool.Space.of(layers, span(*layers[0]), None)
+    pool = kkt_pool.SearchSpace.of(layers, span(*layers[0]), None)
     setup, aim = Setup(500, softness=(10, 100), layers=(1.0, 0.1)), pool.objective("soft")
     state = pool.begin("soft", setup, kkt_pool.sides(32, 1), RNG(0))
     state = pool.advance("soft", aim, setup, state, 500, lambda: None)
@@ -123,7 +123,7 @@ def test_descent_finds_points_that_random_points_of_the_span_are_not_like() -> N
 def test_a_shadow_is_trained_as_far_as_the_network_it_is_for() -> None:
     layers, _, _ = planted()
     seen = span(*layers[0])
-    made = shadow.plant(layers, seen, 8, None, RNG(1))
+    made = shadow.train_shadow(layers, seen, 8, None, RNG(1))
     sizes = [np.linalg.norm(part[0][0]) for part in (layers, made.layers)]
     assert sizes[1] == pytest.approx(sizes[0], rel=0.25)
     assert made.seen.rank == seen.rank == 8
@@ -141,7 +141,7 @@ def test_the_judge_learns_what_tells_right_from_wrong() -> None:
     rng = RNG(5)
     measures = rng.standard_normal((400, 4))
     right = measures[:, 0] + 0.3 * rng.standard_normal(400) > 1
-    judge = Judge.of(measures, right.astype(float))
+    judge = CalibratedClassifier.fit(measures, right.astype(float))
     fresh = rng.standard_normal((400, 4))
     confidence = judge.confidence(fresh)
     assert np.corrcoef(confidence, fresh[:, 0] > 1)[0, 1] > 0.8

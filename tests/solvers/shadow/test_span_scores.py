@@ -5,7 +5,7 @@ import pytest
 
 from divulge import datasets
 from divulge.solvers.shadow import span_scores
-from divulge.solvers.shared.calibration import Judge
+from divulge.solvers.shared.calibration import CalibratedClassifier
 from divulge.victims import margins
 
 RNG = np.random.default_rng
@@ -110,7 +110,7 @@ def test_equal_points_are_no_division_by_nothing():
 def test_a_judge_orders_as_it_was_taught():
     rng = RNG(0)
     measures = rng.normal(size=(400, 3))
-    judge = Judge.of(measures, (measures[:, 0] > 0).astype(float))
+    judge = CalibratedClassifier.fit(measures, (measures[:, 0] > 0).astype(float))
     order = judge.log_odds(measures)
     assert np.corrcoef(order, measures[:, 0])[0, 1] > 0.95
     np.testing.assert_array_equal(judge.confidence(measures) > 0.5, order > 0)

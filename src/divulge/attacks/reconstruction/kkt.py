@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from pydantic import PositiveInt
 
+from divulge.arrays import Layers
 from divulge.attacks.reconstruction import scoring
 from divulge.attacks.reconstruction.scoring import PAPER, REMEDY, TAXONOMY
 from divulge.contract import Array, Attack, Context, Curve, Finding, TrainingData, Truth, Verdict, Weights, option_class
@@ -16,37 +17,38 @@ from divulge.errors import BadInput, NotApplicable
 from divulge.solvers.images import layouts
 from divulge.solvers.images.layouts import Layout
 from divulge.solvers.images.span import Span, span
-from divulge.solvers.images.span_search import Found, Search
-from divulge.solvers.kkt import descent as kkt_descent, pool as kkt_pool
-from divulge.solvers.kkt.pool import Pool
+from divulge.solvers.images.span_search import Found, SpanSearch
 from divulge.solvers.shadow import shadow
-from divulge.solvers.shared.calibration import Judge
+from divulge.solvers.shared.calibration import CalibratedClassifier
+
+if TYPE_CHECKING:  # they load torch, which an audit without this attack has no use for
+    from divulge.solvers.kkt.descent import Setup, State, Stationarity
+    from divulge.solvers.kkt.pool import Pool, SearchSpace
 
 SURE = 0.7
 "A candidate is claimed that is a training point with this probability, by what was right on the shadow."
 FAR = 3.0
 "Times the shadow's loss: a network whose weights no candidates explain better is near no KKT point."
+FAILED = 0.3
+"Of the weights' square, which a search may leave in any case."
+INFORMED = 0.5
+"Share of what is left where units are permuted: a search that leaves more would explain any weights."
+FULL = 0.5
+"Share of the units that directions may come to: where there are as many, the points may be more, and averages fit."
 MOST = 2000
 "Points that an estimate of their number may come to."
 LARGEST_SHADOW = 150
 "Points that a shadow is trained on, at most: settings carry over to more, and the time does not."
+RESOLVED = 250
+"Directions of the first layer, at most, that ICA separates: more take too long."
 BLOCK = 100
 "Steps between two that are kept: as much is lost when a run is killed."
-ROUGH = 0.6
-"Differences of neighbours, 1 where they have nothing to do with each other, above which inputs are no pictures."
-FULL = 0.5
-"Share of the units that directions may come to: where there are as many, the points may be more, and averages fit."
-INFORMED = 0.5
-"Share of what is left where units are mixed up: a search that leaves more would explain any weights."
-FAILED = 0.3
-"Of the weights' square, which a search may leave in any case."
-RESOLVED = 250
-"Directions of the first layer, at most, that are unmixed by the sparsity of differences: more take too long."
 STARTS = 3
+"Of the span search."
 BOX = (0.0, 1.0)
 "Values that pixels can have."
 KEPT = 6
-"Times the number of points: candidates in the loot, at most, the surest first."
+"Times the number of points: candidates in the loot, at most, the surest first; all that searches make by default."
 
 
 @option_class
@@ -84,9 +86,10 @@ class KktReconstruction(Attack[Weights, TrainingData]):
         layout = self._layout(held, seen)
         size = None if layout is None else layout.size
         if seen.rank < 2:
-            return self._nothing(
-                f"Training left no trace in the first layer: {seen.rank} of {len(seen.sizes)} directions stand out of noise",
-                "Where the first layer starts as large as torch starts it, training hides below its start.",
+            return Finding.none_found(
+                f"Training left no trace in the first layer: {seen.rank} of {len(seen.sizes)} directions stand out of "
+                "noise.",
+                power="Where the first layer starts as large as torch starts it, training hides below its start.",
             )
         layers = [(_forth(layout, held.layers[0][0]), held.layers[0][1]), *held.layers[1:]]
         seen = span(*layers[0])
@@ -95,55 +98,51 @@ class KktReconstruction(Attack[Weights, TrainingData]):
         )
         context.log(f"Looking for {count} training points in {seen.rank} directions of the first layer.")
         tuned = _Tuned.from_dict(context.once("shadow", _Tuning(self, layers, seen, size, count, context)))
-        context.log(f"On the shadow, {', '.join(tuned.names)} find {tuned.right} of {tuned.planted} planted points.")
-        pool = kkt_pool.Space.of(layers, seen, size)
-        found = []
+        context.log(f"On the shadow, {', '.join(tuned.names)} find {tuned.right} of its {tuned.points} points.")
+        space, found = _space(layers, seen, size), []
         for number, name in enumerate(tuned.names):
-            setup = kkt_pool.setups(self.steps, tuned.margin, len(layers), size is not None)[name]
-            found.append(self._search(pool, name, setup, count, context, number))
-        candidates = Pool.of(pool, found)
+            found.append(self._search(space, name, space.menu(self.steps, tuned.margin)[name], count, context, number))
+        candidates = space.pool(found)
         least = min(one["loss"] for one in found)
-        mixed_up = context.once("mixed up", _MixedUp(self, layers, seen, size, tuned, count, context))
-        doubt = _doubt(least, tuned, found[0]["loss"], mixed_up, seen.rank, len(layers[0][0]))
-        confidence = tuned.judge.confidence(candidates.measures) * (not doubt)
+        permuted = context.once("mixed up", _PermutedUnits(self, layers, seen, size, tuned, count, context))
+        refusal = _refusal(least, tuned.loss, found[0]["loss"], permuted, seen.rank, len(layers[0][0]))
+        confidence = tuned.classifier.confidence(candidates.measures) * (not refusal)
         if self.span and layout is not None and count / 2 <= seen.rank <= RESOLVED:
-            own = self._unmixed(held, layout, seen, context)
+            own = self._separated(held, layout, seen, context)
             candidates, confidence = candidates.joined(own.raw - _mean(held, layout)), np.append(confidence, own.confidence)
-        return self._finding(held, layout, tuned, candidates, confidence, least, doubt, count)
+        return self._finding(held, layout, tuned, candidates, confidence, least, refusal, count)
 
     def score(self, finding: Finding[TrainingData], held: Weights, truth: Truth) -> Finding[TrainingData]:
         return scoring.scored(finding, held, truth)
 
-    def _search(
-        self, pool: kkt_pool.Space, name: str, setup: kkt_descent.Setup, count: int, context: Context, number: int
-    ) -> kkt_descent.State:
+    def _search(self, space: SearchSpace, name: str, setup: Setup, count: int, context: Context, number: int) -> State:
         """One search of the victim, kept block by block."""
         total, blocks = self.setups, -(-setup.steps // BLOCK)
-        objective = pool.objective(name)
-        state = context.once(
-            f"{name} start", lambda rng: pool.begin(name, setup, kkt_pool.sides(self.candidates * count, pool.outputs), rng)
+        objective = space.objective(name)
+        state: State = context.once(
+            f"{name} start", lambda rng: space.begin(name, setup, space.signs(self.candidates * count), rng)
         )
         for block in range(blocks):
             context.budget.check()
-            state = context.once(f"{name} {block}", _Block(pool, objective, setup, state, context.budget.check))
+            state = context.once(f"{name} {block}", _Block(space, objective, setup, state, context.budget.check))
             context.progress(number * blocks + block + 1, total * blocks)
             context.log(f"{name}: step {state['step']} of {setup.steps}, {state['loss']:.3f} of the weights is left.")
         return state
 
-    def _unmixed(self, held: Weights, layout: Layout, seen: Span, context: Context) -> Found:
-        """What the sparsity of differences alone finds in the span."""
+    def _separated(self, held: Weights, layout: Layout, seen: Span, context: Context) -> Found:
+        """What sparse-gradient source separation alone finds in the span."""
 
         def step(what: str) -> None:
             context.budget.check()
-            context.log(f"Unmixed {what}.")
+            context.log(f"Separated {what}.")
 
         def once(piece: str, compute: Callable[[np.random.Generator], Array]) -> Array:
             return context.once(f"span {piece}", compute)
 
         mean = _mean(held, layout)
-        search = Search(
+        search = SpanSearch(
             pictures=seen.pictures(mean),
-            bias=seen.bias if seen.anchored else None,
+            bias=seen.bias if seen.has_bias else None,
             uncertainty=seen.uncertainty,
             shape=layout.size,
             box=BOX,
@@ -163,7 +162,7 @@ class KktReconstruction(Attack[Weights, TrainingData]):
             return None
         moved = seen.sizes[: seen.rank, None] * seen.axes[:, :-1]
         best = min(options, key=lambda one: one.roughness(moved))
-        return best if best.roughness(moved) <= ROUGH or held.shape or self.shape else None
+        return best if best.roughness(moved) <= layouts.ROUGH or held.shape or self.shape else None
 
     def _finding(
         self,
@@ -173,7 +172,7 @@ class KktReconstruction(Attack[Weights, TrainingData]):
         candidates: Pool,
         confidence: Array,
         least: float,
-        doubt: str,
+        refusal: str,
         count: int,
     ) -> Finding[TrainingData]:
         order = np.argsort(-confidence, kind="stable")
@@ -188,8 +187,8 @@ class KktReconstruction(Attack[Weights, TrainingData]):
         sure = len(first)
         notes = [
             f"The weights left unexplained by the best search: {least:.3f} of their square; on the shadow {tuned.loss:.3f}, "
-            f"where the planted points themselves leave {tuned.true_loss:.3f}.",
-            f"Settings were found on a shadow of {tuned.planted} points: {', '.join(tuned.names)}, which together find "
+            f"where its training points themselves leave {tuned.true_loss:.3f}.",
+            f"Settings were found on a shadow of {tuned.points} points: {', '.join(tuned.names)}, which together find "
             f"{tuned.right} of them at NCC > {tuned.enough:.2f}, more than chance (of all tried: {tuned.each}).",
             f"{'Estimated on shadows' if self.count is None else 'Given'}: {count} training points.",
             *(layout.notes if layout else ()),
@@ -200,11 +199,12 @@ class KktReconstruction(Attack[Weights, TrainingData]):
         many = np.bincount(candidates.source[first], minlength=len(names))
         origin = ", ".join(f"{name} {number}" for name, number in zip(names, many, strict=True))
         notes.append(
-            f"Where the claimed points came from: {origin}; what searches find is judged by what was right on a shadow."
+            f"Where the claimed points came from: {origin}; what searches find is classified by what was right on a shadow."
         )
         power = (
-            f"Of {tuned.planted} points planted in a network of the same shape, the same searches find {tuned.right} and "
-            f"claim {tuned.claimed}, {tuned.rightly} of them rightly, judged as they were learned from."
+            f"Of {tuned.points} points that a network of the same shape was trained on, the same searches find "
+            f"{tuned.right} and claim {tuned.claimed}, {tuned.rightly} of them rightly, by a classifier that was fitted to "
+            "them."
         )
         curve = Curve(
             "How sure each candidate is",
@@ -213,10 +213,10 @@ class KktReconstruction(Attack[Weights, TrainingData]):
             {"candidates": (np.arange(1.0, len(order) + 1), confidence[order])},
             marks={"claimed": float(sure)},
         )
-        summary = doubt or "No candidate is a training point with any certainty."
+        summary = refusal or "No candidate is a training point with any certainty."
         if sure:
             summary = f"{sure} candidates are claimed as training points: {origin}."
-            notes += [f"Nothing that the searches found is claimed: {doubt[:1].lower()}{doubt[1:]}"] if doubt else []
+            notes += [f"Nothing that the searches found is claimed: {refusal[:1].lower()}{refusal[1:]}"] if refusal else []
         return Finding(
             Verdict.LEAK if sure else Verdict.NONE_FOUND,
             summary,
@@ -226,16 +226,17 @@ class KktReconstruction(Attack[Weights, TrainingData]):
             notes=tuple(notes),
         )
 
-    def _nothing(self, summary: str, power: str) -> Finding[TrainingData]:
-        return Finding.none_found(f"{summary}.", power=power)
-
 
 @dataclass(frozen=True)
-class _MixedUp:
-    """What the first search leaves of the same network with the units of its first layer in another order."""
+class _PermutedUnits:
+    """The control: what the first search leaves of the same network with the units of its first layer in another order.
+
+    Rows of the first layer that go with other outputs are the sum of no points' gradients. Candidates that explain them as
+    well explain anything.
+    """
 
     attack: KktReconstruction
-    layers: list[tuple[Array, Array]]
+    layers: Layers
     seen: Span
     size: tuple[int, ...] | None
     tuned: _Tuned
@@ -246,11 +247,11 @@ class _MixedUp:
         self.context.log("The same search on the network with its units mixed up.")
         (W, b), *rest = self.layers
         order = rng.permutation(len(b))
-        pool = kkt_pool.Space.of([(W[order], b[order]), *rest], self.seen, self.size)
+        space = _space([(W[order], b[order]), *rest], self.seen, self.size)
         name = self.tuned.names[0]
-        setup = kkt_pool.setups(self.attack.steps, self.tuned.margin, len(self.layers), self.size is not None)[name]
-        state = pool.begin(name, setup, kkt_pool.sides(self.attack.candidates * self.count, pool.outputs), rng)
-        ended = pool.advance(name, pool.objective(name), setup, state, setup.steps, self.context.budget.check)
+        setup = space.menu(self.attack.steps, self.tuned.margin)[name]
+        state = space.begin(name, setup, space.signs(self.attack.candidates * self.count), rng)
+        ended = space.advance(name, space.objective(name), setup, state, setup.steps, self.context.budget.check)
         return float(ended["loss"])
 
 
@@ -258,14 +259,14 @@ class _MixedUp:
 class _Block:
     """Some steps of a search."""
 
-    pool: kkt_pool.Space
-    objective: kkt_descent.Stationarity
-    setup: kkt_descent.Setup
-    state: kkt_descent.State
+    space: SearchSpace
+    objective: Stationarity
+    setup: Setup
+    state: State
     check: Callable[[], None]
 
-    def __call__(self, rng: np.random.Generator) -> kkt_descent.State:
-        return self.pool.advance(self.state["name"], self.objective, self.setup, self.state, BLOCK, self.check)
+    def __call__(self, rng: np.random.Generator) -> State:
+        return self.space.advance(self.state["name"], self.objective, self.setup, self.state, BLOCK, self.check)
 
 
 @dataclass(frozen=True)
@@ -274,7 +275,8 @@ class _Tuned:
 
     names: tuple[str, ...]
     margin: float
-    planted: int
+    points: int
+    "On which the shadow was trained."
     right: int
     claimed: int
     rightly: int
@@ -282,11 +284,12 @@ class _Tuned:
     loss: float
     true_loss: float
     each: str
-    judge: Judge
+    classifier: CalibratedClassifier
 
     @classmethod
     def from_dict(cls, kept: dict[str, Any]) -> _Tuned:
-        return cls(**{**kept, "names": tuple(kept["names"]), "judge": Judge(**kept["judge"])})
+        learned = CalibratedClassifier(**kept["classifier"])
+        return cls(**{**kept, "names": tuple(kept["names"]), "classifier": learned})
 
 
 @dataclass(frozen=True)
@@ -294,7 +297,7 @@ class _Tuning:
     """Every set-up tried on a shadow, and the best few chosen."""
 
     attack: KktReconstruction
-    layers: list[tuple[Array, Array]]
+    layers: Layers
     seen: Span
     size: tuple[int, ...] | None
     count: int
@@ -303,31 +306,41 @@ class _Tuning:
     def __call__(self, rng: np.random.Generator) -> dict[str, Any]:
         count = min(self.count, LARGEST_SHADOW)
         self.context.log(f"Training a shadow of the same shape on {count} points made to order.")
-        planted = shadow.plant(self.layers, self.seen, count, self.size, rng)
-        margin = float(np.quantile(planted.margins, 0.1))
-        pool = kkt_pool.Space.of(planted.layers, planted.seen, self.size)
-        menu = kkt_pool.setups(self.attack.steps, margin, len(self.layers), self.size is not None)
-        sides = kkt_pool.sides(self.attack.candidates * count, pool.outputs)
+        trained = shadow.train_shadow(self.layers, self.seen, count, self.size, rng)
+        margin = float(np.quantile(trained.margins, 0.1))
+        space = _space(trained.layers, trained.seen, self.size)
+        menu, signs = space.menu(self.attack.steps, margin), space.signs(self.attack.candidates * count)
         states = {}
         for number, (name, setup) in enumerate(menu.items()):
-            start = pool.begin(name, setup, sides, rng)
-            states[name] = pool.advance(name, pool.objective(name), setup, start, setup.steps, self.context.budget.check)
+            start = space.begin(name, setup, signs, rng)
+            states[name] = space.advance(name, space.objective(name), setup, start, setup.steps, self.context.budget.check)
             self.context.progress(number + 1, len(menu) + 1)
             self.context.log(f"On the shadow, {name} leaves {states[name]['loss']:.3f}.")
-        return kkt_pool.chosen(pool, states, planted, self.attack.setups, margin, SURE)
+        return space.tune(states, trained, self.attack.setups, margin, SURE)
 
 
-def _doubt(least: float, tuned: _Tuned, first: float, mixed_up: float, rank: int, units: int) -> str:
-    """Why nothing that searches find may be claimed, if so."""
-    if least > max(FAR * tuned.loss, FAILED):
+def _space(layers: Layers, seen: Span, size: tuple[int, ...] | None) -> SearchSpace:
+    """Where a network's inputs are looked for, and the searches that can be made there; the one place that loads torch."""
+    from divulge.solvers.kkt.pool import SearchSpace
+
+    return SearchSpace.of(layers, seen, size)
+
+
+def _refusal(least: float, on_shadow: float, first: float, permuted: float, rank: int, units: int) -> str:
+    """Why nothing that searches find may be claimed; empty where it may.
+
+    `least` is the least share of the weights that a search leaves, `on_shadow` that on the shadow, `first` what the first
+    search leaves, and `permuted` what it leaves where units are permuted.
+    """
+    if least > max(FAR * on_shadow, FAILED):
         return (
-            f"No candidates explain the weights: {least:.2f} of their square is left, {tuned.loss:.3f} on the shadow; "
+            f"No candidates explain the weights: {least:.2f} of their square is left, {on_shadow:.3f} on the shadow; "
             "the network is near no KKT point."
         )
-    if first > INFORMED * mixed_up:
+    if first > INFORMED * permuted:
         return (
             f"Candidates explain the weights hardly better ({first:.3f} of their square is left) than those of the same "
-            f"network with the units of its first layer mixed up ({mixed_up:.3f}), which no points do."
+            f"network with the units of its first layer mixed up ({permuted:.3f}), which no points do."
         )
     if rank > FULL * units:
         return f"The first layer has {rank} directions and {units} units: averages of many points explain so few weights."

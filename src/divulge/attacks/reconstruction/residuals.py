@@ -12,7 +12,7 @@ MOST = 2000
 "Multipliers for which it is computed: that takes seconds, and more of them minutes."
 
 
-def residual(held: Weights, known: TrainingData, strangers: Array | None) -> tuple[Score, str] | None:
+def residual(held: Weights, known: TrainingData, non_members: Array | None) -> tuple[Score, str] | None:
     """Clarke's residual of the first and the last layer at the training points, beside that at as many non-members.
 
     None where it cannot be had: points of another width, a network without hidden layers, too many points.
@@ -24,8 +24,8 @@ def residual(held: Weights, known: TrainingData, strangers: Array | None) -> tup
     ends = (0, len(layers) - 1)
     mine = kkt_residual.residual(layers, held.centred(known.X), y, free=y is None, only=ends)
     null, null_of = 1.0, "the zero multipliers"
-    if strangers is not None and len(strangers) >= len(known.X):
-        others = strangers[: len(known.X)]
+    if non_members is not None and len(non_members) >= len(known.X):
+        others = non_members[: len(known.X)]
         theirs = None if y is None else _sides(None, held, others)
         null = kkt_residual.residual(layers, held.centred(others), theirs, free=y is None, only=ends).total
         null_of = "as many non-members, with the sides the network puts them on"

@@ -53,7 +53,7 @@ DECIDING = (HEADLINE, FAIRLY, PIXELS, PUBLISHED)
 MEAN = "the training mean image"
 SPAN = "random points of the recovered span"
 FIRST_LAYER = "first-layer weights as images"
-STRANGERS = "non-members in place of the reconstructions"
+NON_MEMBERS = "non-members in place of the reconstructions"
 FEW = 10
 "Random points between fewer reconstructions than these are the reconstructions again."
 MIXED = 1000
@@ -100,8 +100,8 @@ def measured(
     known, loot = truth.get(TrainingData), finding.loot
     if known is None:
         return finding, None
-    strangers = _strangers(truth.get(Candidates), known.X)
-    near = residuals.residual(held, known, strangers)
+    non_members = _non_members(truth.get(Candidates), known.X)
+    near = residuals.residual(held, known, non_members)
     if near is not None:
         scores = dict(finding.scores) | {residuals.NAME: near[0]}
         finding = replace(finding, scores=scores, notes=(*finding.notes, near[1]))
@@ -113,13 +113,13 @@ def measured(
     rng = np.random.default_rng(0)
     scale = Scale.of(known, held)
     mine = scale.measure(loot.X)
-    useless = _useless(mine.found, held, scale, strangers, rng)
+    useless = _useless(mine.found, held, scale, non_members, rng)
     nulls = {name: scale.measure(X, pairs) for name, X, pairs in useless if name not in without}
     counted, notes = _scores(mine, nulls, scale), _notes(mine, scale)
     better = any(counted[name].value > counted[name].null for name in DECIDING if name in counted)
-    if strangers is not None:
-        counted["median rank among non-members"] = _rank(mine, scale, _drawn(strangers, OTHERS, rng))
-        others = _drawn(strangers, len(known.X), rng).astype(mine.found.dtype)
+    if non_members is not None:
+        counted["median rank among non-members"] = _rank(mine, scale, _drawn(non_members, OTHERS, rng))
+        others = _drawn(non_members, len(known.X), rng).astype(mine.found.dtype)
         alike = similarity.ncc(mine.found, others)
         control = alike[similarity.matched(alike)]
         better = better or _prefers_members(mine, nulls, control)
@@ -201,7 +201,7 @@ class Scale:
 
 
 def _useless(
-    loot: Array, held: Weights, scale: Scale, strangers: Array | None, rng: np.random.Generator
+    loot: Array, held: Weights, scale: Scale, non_members: Array | None, rng: np.random.Generator
 ) -> Iterator[tuple[str, Array, tuple[Array, Array] | None]]:
     """What needs no attack, in the place of reconstructions: name, points, and pairs where those are no question."""
     everyone = np.arange(len(scale.originals))
@@ -220,8 +220,8 @@ def _useless(
     if fits:
         largest = W[np.argsort(-np.linalg.norm(W, axis=1), kind="stable")[:ROWS]]
         yield FIRST_LAYER, np.concatenate([largest, -largest]), None
-    if strangers is not None:
-        yield STRANGERS, _drawn(strangers, len(loot), rng), None
+    if non_members is not None:
+        yield NON_MEMBERS, _drawn(non_members, len(loot), rng), None
 
 
 def _scores(mine: Measure, nulls: Mapping[str, Measure], scale: Scale) -> dict[str, Score]:
@@ -270,11 +270,11 @@ def _rank(mine: Measure, scale: Scale, others: Array) -> Score:
 def _prefers_members(mine: Measure, nulls: Mapping[str, Measure], control: Array) -> bool:
     """Whether reconstructions hit far more training images than as many non-members, and more than any other null does.
 
-    Where all pictures are alike, as digits are, a thousand of them hit many training images; those hit as many strangers.
+    Where all pictures are alike, as digits are, a thousand of them hit many training images; those hit as many non-members.
     """
     for level in (GOOD, FAIR):
         hits, strange = int(np.sum(mine.ncc > level)), int(np.sum(control > level))
-        others = max((int(np.sum(null.ncc > level)) for name, null in nulls.items() if name != STRANGERS), default=0)
+        others = max((int(np.sum(null.ncc > level)) for name, null in nulls.items() if name != NON_MEMBERS), default=0)
         if hits > others and hits - strange > SURE * math.sqrt(hits + strange):
             return True
     return False
@@ -340,7 +340,7 @@ def _drawn(X: Array, count: int, rng: np.random.Generator) -> Array:
     return X if len(X) <= count else X[rng.choice(len(X), count, replace=False)]
 
 
-def _strangers(candidates: Candidates | None, members: Array) -> Array | None:
+def _non_members(candidates: Candidates | None, members: Array) -> Array | None:
     """Candidates that are no training points, where there are any."""
     if candidates is None or candidates.X.shape[1] != members.shape[1]:
         return None
@@ -349,5 +349,5 @@ def _strangers(candidates: Candidates | None, members: Array) -> Array | None:
     known = {row.tobytes() for row in members}
     suspects = np.flatnonzero(np.isin(X.sum(axis=1), members.sum(axis=1)))
     same = [place for place in suspects if X[place].tobytes() in known]
-    strangers = np.delete(X, same, axis=0) if same else X
-    return strangers if len(strangers) else None
+    non_members = np.delete(X, same, axis=0) if same else X
+    return non_members if len(non_members) else None

@@ -29,7 +29,7 @@ from divulge.errors import BadInput, NotApplicable
 from divulge.solvers.images import layouts
 from divulge.solvers.images.layouts import Layout
 from divulge.solvers.images.span import Span, span
-from divulge.solvers.images.span_search import Found, Once, Search
+from divulge.solvers.images.span_search import Found, Once, SpanSearch
 from divulge.solvers.margin import max_margin
 from divulge.solvers.shared import synthetic_images
 
@@ -41,7 +41,7 @@ SMALLEST = 36
 "Pixels below which a picture has too few differences to be told from a mixture."
 NOTICED = 0.02
 "Share of the box that a mean reaches somewhere, or none was subtracted."
-PLANTED = 20
+SYNTHETIC = 20
 "Pictures of the control."
 CONTROL_STARTS = 2
 CONTROL_LOSS = 1e-4
@@ -86,10 +86,10 @@ class SpanReconstruction(Attack[Weights, TrainingData]):
         if np.sum(found.confidence >= CERTAIN) < SEVERAL:
             return self._nothing(held, seen, layout, found, context, "no combination of first-layer weights is an image")
         X = layout.back(found.X[claimed])
-        proven = found.proven[claimed]
+        certified = found.certified[claimed]
         many = f"{len(X)} training image{'s' if len(X) > 1 else ''}"
         summary = f"{many} of {seen.rank} directions in the first layer come out of it"
-        summary += f"; saturated pixels prove {int(proven.sum())} of them." if proven.any() else "."
+        summary += f"; clipped pixels certify {int(certified.sum())} of them." if certified.any() else "."
         return Finding.leak(
             TrainingData(X, shape=layout.shape),
             summary,
@@ -136,7 +136,7 @@ class SpanReconstruction(Attack[Weights, TrainingData]):
         others: list[tuple[Found, tuple[str, ...]]] = []
         if mean.max() - self.box[0] > NOTICED * (self.box[1] - self.box[0]):
             note = "A mean that nobody told was taken from the inputs; it was estimated, and brightness with it."
-            others.append((self._look(seen, layout, mean, self.box, context, "centred ", provable=False), (note,)))
+            others.append((self._look(seen, layout, mean, self.box, context, "centred ", certifiable=False), (note,)))
         if not others or _claims(others[0][0]) < seen.rank / 2:
             context.log("Or biases were not trained; images are scaled to fill the box.")
             note = "Biases do not go with the weights, so every image was scaled to fill the box."
@@ -151,7 +151,7 @@ class SpanReconstruction(Attack[Weights, TrainingData]):
         box: tuple[float, float] | None,
         context: Context,
         name: str,
-        provable: bool = True,
+        certifiable: bool = True,
     ) -> Found:
         done, seeds = 0, self.seeds
 
@@ -160,17 +160,17 @@ class SpanReconstruction(Attack[Weights, TrainingData]):
             done += 1
             context.budget.check()
             context.progress(min(done, seeds + 4), seeds + 4)
-            context.log(f"Unmixed {what}.")
+            context.log(f"Separated {what}.")
 
         def once(piece: str, compute: Callable[[np.random.Generator], Array]) -> Array:
             return context.once(name + piece, compute)
 
         search = _searching(seen, layout, mean, box, seeds, once, step)
-        search.provable = provable
+        search.certifiable = certifiable
         return search.run(np.random.default_rng(0))
 
     def _notes(self, seen: Span, found: Found, claimed: Array) -> tuple[str, ...]:
-        proven = found.proven
+        certified = found.certified
         notes = [
             f"{seen.rank} of {len(seen.sizes)} directions stand out of the first layer; what training did not move has a "
             f"deviation of {seen.noise:.1e}."
@@ -179,11 +179,12 @@ class SpanReconstruction(Attack[Weights, TrainingData]):
             f"By their confidence {found.confidence[claimed].sum():.1f} of the {int(claimed.sum())} images are right at "
             f"NCC > 0.9; {int((~claimed).sum())} candidates below {LIKELY:g} were left out.",
         ]
-        if proven.any():
+        if certified.any():
             notes.append(
-                f"{int(proven.sum())} images are proven: their black and white pixels leave no other combination of the "
-                f"weights, and {int(np.sum(found.error[proven] <= scoring.EXACT))} of them are off by at most "
-                f"{scoring.EXACT:.0%} where the weights show everything (median bound {np.median(found.error[proven]):.1%})."
+                f"{int(certified.sum())} images are certified: their black and white pixels leave no other combination of "
+                f"the weights, and {int(np.sum(found.error[certified] <= scoring.EXACT))} of them are off by at most "
+                f"{scoring.EXACT:.0%} where the weights show everything (median bound "
+                f"{np.median(found.error[certified]):.1%})."
             )
         return tuple(notes)
 
@@ -202,7 +203,7 @@ class SpanReconstruction(Attack[Weights, TrainingData]):
             )
         ]
         if found is not None:
-            groups = {"proven": found.confidence[found.proven], "not proven": found.confidence[~found.proven]}
+            groups = {"certified": found.confidence[found.certified], "not certified": found.confidence[~found.certified]}
             shown = {name: values for name, values in groups.items() if len(values)}
             figures.append(Histogram("How sure each candidate is", "confidence", shown))
         return tuple(figures)
@@ -212,8 +213,8 @@ class SpanReconstruction(Attack[Weights, TrainingData]):
     ) -> Finding[TrainingData]:
         back = context.once("control", _Control(self, held, layout, context))
         power = (
-            f"Of {PLANTED} synthetic pictures on which a network of the same shape was trained from a small start, the same "
-            f"search claims {int(back[0])}, of which {int(back[1])} have NCC > 0.9 with one of them."
+            f"Of {SYNTHETIC} synthetic pictures on which a network of the same shape was trained from a small start, the "
+            f"same search claims {int(back[0])}, of which {int(back[1])} have NCC > 0.9 with one of them."
         )
         return Finding.none_found(
             f"{why[:1].upper()}{why[1:]}.", power=power, figures=self._figures(seen, found), notes=layout.notes
@@ -232,11 +233,11 @@ def _searching(
     starts: int,
     once: Once,
     step: Callable[[str], None] = lambda what: None,
-) -> Search:
+) -> SpanSearch:
     shift = None if mean is None else layout.forth(mean[None])[0]
     axes = layout.forth(seen.pictures(mean))
-    bias = seen.bias if seen.anchored else None
-    return Search(axes, bias, seen.uncertainty, layout.size, box, shift, starts, once, step)
+    bias = seen.bias if seen.has_bias else None
+    return SpanSearch(axes, bias, seen.uncertainty, layout.size, box, shift, starts, once, step)
 
 
 @dataclass(frozen=True)
@@ -250,14 +251,14 @@ class _Control:
 
     def __call__(self, rng: np.random.Generator) -> Array:
         make = synthetic_images.leaves if len(self.layout.size) == 3 else synthetic_images.strokes
-        X = self.layout.back(make(rng, PLANTED, self.layout.size))
-        y = np.where(np.arange(PLANTED) % 2, 1, -1)
+        X = self.layout.back(make(rng, SYNTHETIC, self.layout.size))
+        y = np.where(np.arange(SYNTHETIC) % 2, 1, -1)
         sizes = [self.held.dimension, *(len(b) for _, b in self.held.layers[:-1]), 1]
         mean = X.mean(axis=0)
         self.context.log("Nothing was found; a network of the same shape is trained on synthetic pictures, to be attacked.")
         run = max_margin.train(max_margin.initial(rng, sizes), X - mean, y, target=CONTROL_LOSS)
-        planted = Weights(tuple(run.layers), mean=mean, shape=self.layout.shape)
-        seen = span(*planted.layers[0])
+        trained = Weights(tuple(run.layers), mean=mean, shape=self.layout.shape)
+        seen = span(*trained.layers[0])
         if seen.rank < 2:
             return np.zeros(2)
         search = _searching(seen, self.layout, mean, (0.0, 1.0), CONTROL_STARTS, lambda _, compute: compute(rng))

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from divulge.arrays import Array, Layers
-from divulge.solvers.kkt.descent import Candidates
+from divulge.solvers.kkt.descent import Solution
 
 MOMENTUM = 0.9
 
@@ -64,7 +64,7 @@ def descend(
     softness: float,
     least: float,
     report: Callable[[int, float], None] | None = None,
-) -> Candidates:
+) -> Solution:
     """Gradient descent with momentum on points and multipliers, in double precision and all coordinates.
 
     signs (m,) of −1 and 1. Biases other than the first layer's are left out, as published.
@@ -88,4 +88,4 @@ def descend(
     found = x.detach().numpy()
     found = found if np.isfinite(found).all() else np.zeros_like(found)
     size = sum(float(part.detach().square().sum()) for part in theta)
-    return Candidates(found, (multipliers.detach() * sides).numpy()[:, None], float(loss.detach()) / size)
+    return Solution(found, (multipliers.detach() * sides).numpy()[:, None], float(loss.detach()) / size)

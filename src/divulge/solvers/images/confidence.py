@@ -1,4 +1,8 @@
-"""How much speaks for a picture that was unmixed from a span, without knowing the truth."""
+"""How likely an image separated from a span is a training image, without knowing the truth.
+
+Four measures m of a candidate go into a logistic regression, p = 1/(1 + e^−(w·m + c)), that was fitted where the truth is
+known.
+"""
 
 from __future__ import annotations
 
@@ -12,19 +16,19 @@ from divulge.arrays import Array
 from divulge.solvers.images.ica import Differences, contrast
 
 LEAST = 1e-3
-"Smallest share that is told from 0."
+"Of 1 − NCC between two attempts: less is told from 0 by rounding only. Other shares are told from 0 to a percent."
 TINY = 1e-12
 NEARLY = 0.002
-"Share of pixels that may lie outside of the box where it tells the scale: some are noise."
+"Share of pixels that may lie outside of the box where it tells the scale: one or two of a digit's 784 are noise."
 RANDOM = 200
-"Random points of the span that sparsity is measured against."
+"Random points of the span that sparsity is measured against: their mean is known to a hundredth of what tells images apart."
 WEIGHTS, INTERCEPT = (-0.43, -0.85, -0.53, 5.01), -6.37
 "Of a logistic regression of NCC > 0.9 with a training picture on the measures: 50 networks of 13 kinds."
 
 
 @dataclass(frozen=True, eq=False)
-class Evidence:
-    """One number a candidate and measure."""
+class Measures:
+    """What may tell training images from mixtures, one number a candidate each."""
 
     agreement: Array
     "Mean over other attempts of the best NCC with one of their pictures."
@@ -33,11 +37,11 @@ class Evidence:
     noise: Array
     "Deviation of the noise in a pixel, in deviations of the picture."
     sparsity: Array
-    "How much sparser differences are than in random points of the span, in logarithms."
+    "Mean log of squared differences between neighbours in random points of the span, less that of the candidate."
 
     @property
-    def measures(self) -> Array:
-        """(candidates, 4), each on a scale on which it may be weighed."""
+    def features(self) -> Array:
+        """(candidates, 4): log(1 − agreement), log outside, log noise and sparsity, on which the regression is linear."""
         return np.column_stack(
             [
                 np.log(np.clip(1 - self.agreement, LEAST, 2)),
@@ -50,11 +54,11 @@ class Evidence:
     @property
     def confidence(self) -> Array:
         """How likely each is a training picture at NCC > 0.9."""
-        found: Array = 1 / (1 + np.exp(-(self.measures @ np.array(WEIGHTS) + INTERCEPT)))
+        found: Array = 1 / (1 + np.exp(-(self.features @ np.array(WEIGHTS) + INTERCEPT)))
         return found
 
 
-def weighed(
+def measure(
     rows: Array,
     others: list[Array],
     samples: Differences,
@@ -62,8 +66,8 @@ def weighed(
     uncertainty: Array,
     box: tuple[float, float] | None,
     rng: np.random.Generator,
-) -> Evidence:
-    """The evidence for the pictures that `show` makes of rows (rank, rank), beside those of `others` attempts.
+) -> Measures:
+    """Measures of the pictures that `show` makes of rows (rank, rank), beside those of `others` attempts.
 
     `show` gives pictures (k, d) and the factors (k,) by which rows were multiplied.
     """
@@ -75,7 +79,7 @@ def weighed(
     outside = np.sqrt((np.maximum(low - mine, 0) ** 2 + np.maximum(mine - high, 0) ** 2).mean(axis=1))
     noise = np.abs(factors) * np.sqrt(((rows * uncertainty) ** 2).sum(axis=1))
     random = contrast(rng.standard_normal((RANDOM, len(rows))) @ rows, samples)
-    return Evidence(
+    return Measures(
         np.mean(best, axis=0) if best else np.ones(len(rows)),
         outside / spread,
         noise / spread,
@@ -83,14 +87,14 @@ def weighed(
     )
 
 
-def anchored(rows: Array, pictures: Array, bias: Array) -> tuple[Array, Array]:
-    """Pictures (k, d) of rows (k, rank), and their scales; the bias, 1 for every training point, gives sign and scale."""
+def scaled_by_bias(rows: Array, pictures: Array, bias: Array) -> tuple[Array, Array]:
+    """Pictures c·(a @ pictures) (k, d) of rows a (k, rank), and the factors c = 1/(a·bias): a training point has bias 1."""
     scale = rows @ bias
     factors = 1 / np.where(np.abs(scale) > TINY, scale, TINY)
     return factors[:, None] * (rows @ pictures), factors
 
 
-def boxed(rows: Array, pictures: Array, mean: Array | None, box: tuple[float, float]) -> tuple[Array, Array]:
+def scaled_to_box(rows: Array, pictures: Array, mean: Array | None, box: tuple[float, float]) -> tuple[Array, Array]:
     """The same where no bias tells the scale: as large as the box allows, the way round that is larger."""
     low, high = box
     shift: Any = 0.0 if mean is None else mean
@@ -105,7 +109,7 @@ def boxed(rows: Array, pictures: Array, mean: Array | None, box: tuple[float, fl
     return factors[:, None] * Y + shift, factors
 
 
-def upright(rows: Array, pictures: Array) -> tuple[Array, Array]:
+def scaled_to_unit_deviation(rows: Array, pictures: Array) -> tuple[Array, Array]:
     """The same where nothing tells the scale: of deviation 1, with more that is far brighter than far darker."""
     Y = rows @ pictures
     away = Y - Y.mean(axis=1, keepdims=True)

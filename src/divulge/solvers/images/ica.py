@@ -1,8 +1,12 @@
-"""Pictures apart from their mixtures, because neighbouring pixels are mostly alike: independent components of differences.
+"""Images apart from their mixtures by ICA of their differences: sparse-gradient source separation.
 
-A mixture of pictures has few equal neighbours, each picture alone has many. Start as FastICA does (Hyvärinen 1999), with
-components that are uncorrelated; then give that up, because pictures are not, and follow the likelihood of components with
-heavy tails by a quasi-Newton method (as in Picard, Ablin et al. 2018), the tails heavier from stage to stage.
+A mixture of images has few equal neighbours, each image alone has many. Start as FastICA does (Hyvärinen 1999), with
+components that are uncorrelated; then give that up, because images are not, and minimise over rows a_i of A, y_i = a_i @ D,
+
+    Σ_i mean ½ log(l² + y_i²) / own_i − log |det A|,
+
+the negative likelihood of components with heavy tails, by a quasi-Newton method (as in Picard, Ablin et al. 2018), with
+own_i the scale that makes every component stationary in its size. The level l falls from stage to stage: tails get heavier.
 """
 
 from __future__ import annotations
@@ -16,9 +20,7 @@ from scipy.ndimage import gaussian_filter
 from divulge.arrays import Array
 
 STAGES = (1.0, 0.5, 0.3, 0.2, 0.1)
-"How small a difference counts as none, in root mean squares of the component."
-AGAIN = (0.5, 0.3, 0.2, 0.1)
-"The same once more, from components that are nearly right."
+"The level l, in root mean squares of the component: how small a difference counts as none."
 STEPS = 15
 "Of every stage."
 ENOUGH = 1e-3
@@ -88,8 +90,8 @@ class Differences:
         return found
 
 
-def started(samples: Differences, rng: np.random.Generator) -> Array:
-    """Rows (rank, rank) that turn the axes of a span of pictures into the pictures, from a random start.
+def separate(samples: Differences, rng: np.random.Generator) -> Array:
+    """Rows A (rank, rank) that turn the axes of a span of pictures into the pictures, from a random start.
 
     Where there are many pictures some rows get stuck in mixtures, other ones from every start.
     """
@@ -97,9 +99,9 @@ def started(samples: Differences, rng: np.random.Generator) -> Array:
     return refined(fast_ica(samples.mixed(whitening), rng, STARTS) @ whitening, samples, STAGES)
 
 
-def combined(pool: Array, samples: Differences) -> Array:
+def separate_from(pool: Array, samples: Differences) -> Array:
     """Rows (rank, rank) from the best ones of a pool (k, rank), with which the others come free as well."""
-    return refined(chosen(pool, samples), samples, AGAIN)
+    return refined(best_basis(pool, samples), samples, STAGES[1:])
 
 
 def fast_ica(white: Array, rng: np.random.Generator, steps: int, enough: float = 1e-4) -> Array:
@@ -133,7 +135,7 @@ def contrast(rows: Array, samples: Differences, level: float = LEVEL) -> Array:
     return np.asarray(np.log(level**2 + Y * Y).mean(axis=1))
 
 
-def chosen(pool: Array, samples: Differences) -> Array:
+def best_basis(pool: Array, samples: Differences) -> Array:
     """As many rows (r, r) of a pool (k, r) as span everything, the sparsest first, each mostly new."""
     covariance = np.asarray(samples.flat @ samples.flat.T, dtype=float) / samples.flat.shape[1]
     whole = pool @ np.linalg.cholesky(covariance + 1e-12 * np.trace(covariance) * np.eye(len(covariance)))

@@ -70,7 +70,7 @@ class Span:
         return self.axes[:, -1]
 
     @property
-    def anchored(self) -> bool:
+    def has_bias(self) -> bool:
         """Whether there are biases, which tell the scale of points."""
         return float(self.bias @ self.bias) > NOTHING
 
@@ -86,13 +86,13 @@ class Span:
 def span(W: Array, b: Array, most: int | None = None) -> Span:
     """The directions of the rows of [W, b] that stand out of the noise, `most` of them at most."""
     rows = _trusted(np.column_stack([W, b]).astype(float))
-    told = _told_apart(rows)
-    scale = _row_noise(rows) if told.noise > 0 or told.rank == len(told.sizes) else None
+    found = _above_noise(rows)
+    scale = _row_noise(rows) if found.noise > 0 or found.rank == len(found.sizes) else None
     if scale is not None:
-        level = _told_apart(rows / scale[:, None])
-        if level.noise > 0 and level.rank < FEWER * told.rank:
-            told = level
-    return told if most is None else replace(told, axes=told.axes[:most])
+        level = _above_noise(rows / scale[:, None])
+        if level.noise > 0 and level.rank < FEWER * found.rank:
+            found = level
+    return found if most is None else replace(found, axes=found.axes[:most])
 
 
 def _trusted(rows: Array) -> Array:
@@ -104,7 +104,7 @@ def _trusted(rows: Array) -> Array:
     return np.asarray(rows[sizes >= TINY * sizes.max()])
 
 
-def _told_apart(rows: Array) -> Span:
+def _above_noise(rows: Array) -> Span:
     """What stands out of noise that is the same in all rows."""
     _, sizes, axes = np.linalg.svd(rows, full_matrices=False)
     rank, noise = _rank(sizes, rows.shape, _least(rows, sizes))

@@ -14,17 +14,17 @@ from divulge.solvers.images.ica import Differences
 Once = Callable[[str, Callable[[np.random.Generator], Array]], Array]
 
 SAME = 0.95
-"NCC of two pictures that are one."
+"NCC of two pictures that are one: a training image and a good candidate have 0.9 and more, two digits at most 0.9."
 TRIED = 0.99
-"NCC from which the saturated pixels of two rows would say the same."
+"NCC from which the clipped pixels of two rows would say the same."
 SETTLED = 0.95
 "Share of pictures that two attempts have in common when no more are needed."
 ROUNDS = 4
 "Attempts made of the best of those before them, at most."
 BETTER = 1e-3
 "By how much sparser an attempt has to be than the ones before it, or it is the last."
-PROVEN = 0.99
-"Confidence in a picture that its saturated pixels prove; measured."
+CERTIFIED = 0.99
+"Confidence in a picture that its clipped pixels certify; measured."
 CLEAN = 3.0
 "Standard deviations of noise within which a pixel is taken to be at an end of the box."
 
@@ -36,16 +36,17 @@ class Found:
     X: Array
     "(k, d)"
     confidence: Array
-    proven: Array
-    "Whether saturated pixels leave no other picture of the span."
+    "(k,)"
+    certified: Array
+    "(k,): whether clipped pixels leave no other picture of the span."
     error: Array
-    "Largest error relative to the picture's norm, where proven."
+    "(k,): largest error relative to the picture's norm, where certified."
     raw: Array
-    "X before it was moved into the box."
+    "(k, d): X before it was moved into the box."
 
 
 @dataclass(eq=False)
-class Search:
+class SpanSearch:
     """Pictures (height, width) or (height, width, 3) among the combinations of axes (rank, d) of a span."""
 
     pictures: Array
@@ -59,10 +60,10 @@ class Search:
     starts: int
     once: Once
     step: Callable[[str], None] = lambda done: None
-    provable: bool = True
-    "False where the span itself is an estimate, so that pixels prove nothing."
+    certifiable: bool = True
+    "False where the span itself is an estimate, so that pixels certify nothing."
     attempts: list[Array] = field(default_factory=list)
-    exact: list[clipped_pixels.Exact] = field(default_factory=list)
+    fits: list[clipped_pixels.ActiveSetFit] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.tried = np.zeros((0, len(self.pictures)))
@@ -70,80 +71,80 @@ class Search:
     def run(self, rng: np.random.Generator) -> Found:
         samples = Differences.of(self.pictures, self.shape)
         for number in range(self.starts):
-            self.attempts.append(self.once(f"start {number}", lambda own: ica.started(samples, own)))
+            self.attempts.append(self.once(f"start {number}", lambda own: ica.separate(samples, own)))
             self.step(f"attempt {number + 1} from a random start")
             if number and self._agreed(self.attempts[-2], self.attempts[-1]) >= SETTLED:
                 break
         independent = len(self.attempts)
         self._combine(samples)
         rows = self.attempts[-1]
-        found = confidence.weighed(
+        found = confidence.measure(
             rows,
             self.attempts[: min(independent, len(self.attempts) - 1)],
             samples,
-            self._shown,
+            self.shown,
             self.uncertainty,
             self.box,
             rng,
         )
-        self.measures = found.measures
+        self.features = found.features
         return self._together(rows, found.confidence)
 
     def _combine(self, samples: Differences) -> None:
-        """Attempts made of the best of all before, with what saturated pixels have made exact."""
+        """Attempts made of the best of all before, with what clipped pixels have made exact."""
         least = min(float(ica.contrast(rows, samples).mean()) for rows in self.attempts)
-        proven = self._prove(np.concatenate(self.attempts[-1:]))
+        certified = self._certify(np.concatenate(self.attempts[-1:]))
         settled = len(self.attempts) > 1 and self._agreed(self.attempts[-2], self.attempts[-1]) >= SETTLED
         for number in range(0 if settled or len(self.attempts) == 1 else ROUNDS):
-            known = [one.row[None] for one in self.exact]
+            known = [one.row[None] for one in self.fits]
             pool = np.concatenate([*known, *self.attempts])
             rows = self.once(
                 f"round {number}",
-                lambda own, pool=pool: ica.combined(pool, samples),  # type: ignore[misc]  # bound for this round
+                lambda own, pool=pool: ica.separate_from(pool, samples),  # type: ignore[misc]  # bound for this round
             )
             self.attempts.append(rows)
-            more, now = self._prove(rows), float(ica.contrast(rows, samples).mean())
+            more, now = self._certify(rows), float(ica.contrast(rows, samples).mean())
             self.step(f"the best of {len(self.attempts) - 1} attempts")
-            if now > least - BETTER and more <= proven:
+            if now > least - BETTER and more <= certified:
                 break
-            least, proven = min(now, least), max(more, proven)
-        if proven and not settled:
+            least, certified = min(now, least), max(more, certified)
+        if certified and not settled:
             for rows in self.attempts[:-1]:
-                self._prove(rows)
+                self._certify(rows)
 
-    def _prove(self, rows: Array) -> int:
-        """How many pictures are proven now that these rows were looked at."""
-        if self.box is not None and self.bias is not None and self.provable:
-            rows = rows[~self._known(rows, self._proven, SAME)]
+    def _certify(self, rows: Array) -> int:
+        """How many pictures are certified now that these rows were looked at."""
+        if self.box is not None and self.bias is not None and self.certifiable:
+            rows = rows[~self._known(rows, self._certified_rows, SAME)]
             rows = rows[~self._known(rows, self.tried, TRIED)]
             self.tried = np.concatenate([self.tried, rows])
-            looked = clipped_pixels.exact(rows, self.pictures, self.bias, self.uncertainty, self.box)
-            self.exact = self._distinct([*self.exact, *(one for one in looked if one.proven)])
-        return len(self.exact)
+            looked = clipped_pixels.fit(rows, self.pictures, self.bias, self.uncertainty, self.box)
+            self.fits = self._distinct([*self.fits, *(one for one in looked if one.certified)])
+        return len(self.fits)
 
     @property
-    def _proven(self) -> Array:
-        return np.array([one.row for one in self.exact]).reshape(-1, len(self.pictures))
+    def _certified_rows(self) -> Array:
+        return np.array([one.row for one in self.fits]).reshape(-1, len(self.pictures))
 
     def _known(self, rows: Array, others: Array, level: float) -> Array:
         """Which rows show nearly the picture of another one."""
         if not len(rows) or not len(others):
             return np.zeros(len(rows), dtype=bool)
-        return np.asarray(_correlations(self._shown(rows)[0], self._shown(others)[0]).max(axis=1) > level)
+        return np.asarray(_correlations(self.shown(rows)[0], self.shown(others)[0]).max(axis=1) > level)
 
-    def _distinct(self, some: list[clipped_pixels.Exact]) -> list[clipped_pixels.Exact]:
+    def _distinct(self, some: list[clipped_pixels.ActiveSetFit]) -> list[clipped_pixels.ActiveSetFit]:
         if not some:
             return some
         some = sorted(some, key=lambda one: one.error)
-        kept = _distinct(self._shown(np.array([one.row for one in some]))[0])
+        kept = _distinct(self.shown(np.array([one.row for one in some]))[0])
         return [some[place] for place in kept]
 
     def _together(self, rows: Array, confidence: Array) -> Found:
-        proven = self._proven
-        X, _ = self._shown(np.concatenate([proven, rows]))
-        confidence = np.concatenate([np.full(len(proven), PROVEN), confidence])
-        error = np.concatenate([[one.error for one in self.exact], np.full(len(rows), np.inf)])
-        noise = [clipped_pixels.deviation(row, self.uncertainty) for row in proven]
+        certified = self._certified_rows
+        X, _ = self.shown(np.concatenate([certified, rows]))
+        confidence = np.concatenate([np.full(len(certified), CERTIFIED), confidence])
+        error = np.concatenate([[one.error for one in self.fits], np.full(len(rows), np.inf)])
+        noise = [clipped_pixels.deviation(row, self.uncertainty) for row in certified]
         order = np.lexsort([error, -confidence, np.isinf(error)])
         X, confidence, error = X[order], confidence[order], error[order]
         kept = _distinct(X)
@@ -159,15 +160,16 @@ class Search:
         X = np.where(np.abs(X - low) < near, low, np.where(np.abs(X - high) < near, high, X))
         return np.asarray(np.clip(X, low, high))
 
-    def _shown(self, rows: Array) -> tuple[Array, Array]:
+    def shown(self, rows: Array) -> tuple[Array, Array]:
+        """Pictures (k, d) of rows (k, rank), and the factors (k,) by which the rows were multiplied."""
         if self.bias is not None:
-            return confidence.anchored(rows, self.pictures, self.bias)
+            return confidence.scaled_by_bias(rows, self.pictures, self.bias)
         if self.box is not None:
-            return confidence.boxed(rows, self.pictures, self.mean, self.box)
-        return confidence.upright(rows, self.pictures)
+            return confidence.scaled_to_box(rows, self.pictures, self.mean, self.box)
+        return confidence.scaled_to_unit_deviation(rows, self.pictures)
 
     def _agreed(self, one: Array, other: Array) -> float:
-        return float(np.mean(_correlations(self._shown(one)[0], self._shown(other)[0]).max(axis=1) > SAME))
+        return float(np.mean(_correlations(self.shown(one)[0], self.shown(other)[0]).max(axis=1) > SAME))
 
 
 def _distinct(X: Array) -> list[int]:

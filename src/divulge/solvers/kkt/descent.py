@@ -33,7 +33,7 @@ STEEP = 20.0
 
 
 @dataclass(frozen=True)
-class Space:
+class Coordinates:
     """Where inputs are looked for: x = origin + z · axes, and how much each direction of the first layer counts."""
 
     axes: Array
@@ -65,7 +65,7 @@ class Setup:
 
 
 @dataclass(frozen=True)
-class Candidates:
+class Solution:
     """What a descent ended with."""
 
     X: Array
@@ -79,7 +79,9 @@ class Candidates:
 class Stationarity:
     """The objective and its gradient at candidates (m, k) with multipliers (m, outputs)."""
 
-    def __init__(self, layers: Layers, space: Space, counts: Sequence[float], dtype: torch.dtype = torch.float32) -> None:
+    def __init__(
+        self, layers: Layers, space: Coordinates, counts: Sequence[float], dtype: torch.dtype = torch.float32
+    ) -> None:
         W1, b1 = layers[0]
         self.into = _tensor(W1 @ space.axes.T, dtype)
         self.shift = _tensor(b1, dtype)
@@ -236,7 +238,7 @@ def _advance(
     return {name: part.numpy() for name, part in parts.items()} | {"step": step + 1, "loss": loss, "scale": scale}
 
 
-def candidates(space: Space, state: State) -> Candidates:
+def solution(space: Coordinates, state: State) -> Solution:
     """What a descent has come to."""
     multipliers = state["multipliers"] * state["signs"] * state["scale"]
-    return Candidates(state["points"] @ space.axes.astype(np.float32), multipliers, state["loss"])
+    return Solution(state["points"] @ space.axes.astype(np.float32), multipliers, state["loss"])

@@ -1,4 +1,4 @@
-"""Several different searches for inputs that explain a network's weights, pooled, and a judge of what they find.
+"""Several different searches for inputs that explain a network's weights, pooled, and a classifier of what they find.
 
 Which of them are worth their time, and which of their candidates are points of the training set, is learned where the truth
 is known: on a shadow.
@@ -16,18 +16,18 @@ import torch
 from divulge.arrays import Array, Layers
 from divulge.solvers.images.span import Span
 from divulge.solvers.kkt import descent as kkt_descent
-from divulge.solvers.kkt.descent import Setup, State, Stationarity
+from divulge.solvers.kkt.descent import Coordinates, Setup, State, Stationarity
 from divulge.solvers.margin import kkt_residual
 from divulge.solvers.shadow.shadow import Shadow
 from divulge.solvers.shared import similarity
-from divulge.solvers.shared.calibration import Judge
+from divulge.solvers.shared.calibration import CalibratedClassifier
 
 ALIKE = 0.7
-"NCC with a planted point from which a candidate counts as found, or more where random points of the span reach that."
+"NCC with a point of the shadow from which a candidate finds it, or more where random points of the span reach that."
 PHOTOGRAPH = "photograph"
 "The search in coordinates in which photographs of all kinds are equally likely."
 RARE = 0.999
-"Share of random points of the span that are less like any planted point than a candidate has to be."
+"Share of random points of the span that are less like any of its points than a candidate has to be."
 RANDOM = 2000
 SAME = 0.8
 "NCC of two candidates that are one."
@@ -63,38 +63,40 @@ def sides(candidates: int, outputs: int) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class Space:
+class SearchSpace:
     """Where a network's inputs are looked for: the directions that stand out of its first layer."""
 
     layers: Layers
-    plain: kkt_descent.Space
-    photographs: kkt_descent.Space | None
+    plain: Coordinates
+    photographs: Coordinates | None
     edges: Array | None
     "(k, differences) between neighbouring pixels of the plain axes, in random order."
 
     @classmethod
-    def of(cls, layers: Layers, seen: Span, shape: tuple[int, ...] | None) -> Space:
+    def of(cls, layers: Layers, seen: Span, shape: tuple[int, ...] | None) -> SearchSpace:
         frame = np.linalg.qr((seen.sizes[: seen.rank, None] * seen.axes)[:, :-1].T)[0].T
         rotated = np.linalg.svd(layers[0][0] @ frame.T, full_matrices=False)
         frame, sizes = rotated[2] @ frame, rotated[1]
-        plain = kkt_descent.Space(frame, np.ones(len(frame)), frame)
+        plain = Coordinates(frame, np.ones(len(frame)), frame)
         if shape is None:
             return cls(layers, plain, None, None)
         values, vectors = np.linalg.eigh(spectrum(frame, shape))
         root = (vectors * np.sqrt(np.maximum(values, 1e-6 * values[-1]))) @ vectors.T
         weights = np.sqrt(sizes[0] / np.maximum(sizes, 1e-6 * sizes[0]))
-        return cls(layers, plain, kkt_descent.Space(root @ frame, weights, frame), differences(frame, shape))
+        return cls(layers, plain, Coordinates(root @ frame, weights, frame), differences(frame, shape))
 
-    @property
-    def outputs(self) -> int:
-        return len(self.layers[-1][1])
+    def menu(self, steps: int, margin: float) -> dict[str, Setup]:
+        """The searches that can be made of this network, by name."""
+        return setups(steps, margin, len(self.layers), self.edges is not None)
 
-    def axes(self, name: str) -> kkt_descent.Space:
+    def signs(self, candidates: int) -> Array:
+        return sides(candidates, len(self.layers[-1][1]))
+
+    def axes(self, name: str) -> Coordinates:
         return self.photographs if name == PHOTOGRAPH and self.photographs is not None else self.plain
 
     def objective(self, name: str) -> Stationarity:
-        menu = setups(1, 1.0, len(self.layers), self.edges is not None)
-        return Stationarity(self.layers, self.axes(name), menu[name].layers)
+        return Stationarity(self.layers, self.axes(name), self.menu(1, 1.0)[name].layers)
 
     def begin(self, name: str, setup: Setup, signs: Array, rng: np.random.Generator) -> State:
         return kkt_descent.begin(setup, signs, len(self.plain.axes), rng) | {"name": name}
@@ -106,6 +108,12 @@ class Space:
         if edges is not None and name == PHOTOGRAPH:
             edges = self.axes(name).axes @ self.plain.frame.T @ edges
         return kkt_descent.advance(objective, setup, state, steps, edges, check) | {"name": name}
+
+    def tune(self, states: dict[str, State], trained: Shadow, many: int, margin: float, sure: float) -> dict[str, Any]:
+        return tune(self, states, trained, many, margin, sure)
+
+    def pool(self, states: Sequence[State]) -> Pool:
+        return Pool.of(self, states)
 
     def inputs(self, state: State) -> Array:
         """(m, k): what a search has come to, in plain coordinates."""
@@ -143,7 +151,7 @@ class Pool:
     "(m, 4): what may tell the right ones."
 
     @classmethod
-    def of(cls, space: Space, states: Sequence[State]) -> Pool:
+    def of(cls, space: SearchSpace, states: Sequence[State]) -> Pool:
         found = [space.inputs(state) for state in states]
         units = [similarity.standard(Z @ space.plain.frame.astype(np.float32)) for Z in found]
         measures = []
@@ -178,25 +186,27 @@ class Pool:
         return np.asarray(order[kept])
 
 
-def alike_by_chance(space: Space, X: Array, rng: np.random.Generator) -> float:
+def alike_by_chance(space: SearchSpace, X: Array, rng: np.random.Generator) -> float:
     """NCC with any of the points X (n, d) that one in a thousand random points of the span reaches."""
     sizes = np.linalg.norm(X @ space.plain.frame.T, axis=0)
     drawn = (rng.standard_normal((RANDOM, len(sizes))) * sizes) @ space.plain.frame
     return float(np.quantile(similarity.ncc(drawn, X).max(axis=1), RARE))
 
 
-def chosen(space: Space, states: dict[str, State], planted: Shadow, many: int, margin: float, sure: float) -> dict[str, Any]:
-    """The searches that together find the most planted points, and a judge of their candidates, as numbers and arrays.
+def tune(
+    space: SearchSpace, states: dict[str, State], trained: Shadow, many: int, margin: float, sure: float
+) -> dict[str, Any]:
+    """The searches that together find the most points of a shadow, and a classifier of what they find, as plain values.
 
-    What is claimed is counted at a confidence of `sure`, on the same candidates that the judge was fitted to.
+    What is claimed is counted at a confidence of `sure`, on the same candidates that the classifier was fitted to.
     """
-    enough = max(ALIKE, alike_by_chance(space, planted.X, np.random.default_rng(0)))
+    enough = max(ALIKE, alike_by_chance(space, trained.X, np.random.default_rng(0)))
     alike = {
-        name: similarity.ncc(space.inputs(state) @ space.plain.frame.astype(np.float32), planted.X.astype(np.float32))
+        name: similarity.ncc(space.inputs(state) @ space.plain.frame.astype(np.float32), trained.X.astype(np.float32))
         for name, state in states.items()
     }
     names: list[str] = []
-    best = np.full(len(planted.X), -1.0)
+    best = np.full(len(trained.X), -1.0)
     for _ in range(min(many, len(states))):
 
         def gain(name: str, best: Array = best) -> tuple[int, float]:
@@ -207,15 +217,15 @@ def chosen(space: Space, states: dict[str, State], planted: Shadow, many: int, m
         best = np.maximum(best, alike[names[-1]].max(axis=0))
     pool = Pool.of(space, [states[name] for name in names])
     right = np.concatenate([alike[name].max(axis=1) for name in names]) > enough
-    judge = Judge.of(pool.measures, right.astype(float))
-    confidence = judge.confidence(pool.measures)
+    classifier = CalibratedClassifier.fit(pool.measures, right.astype(float))
+    confidence = classifier.confidence(pool.measures)
     order = np.argsort(-confidence, kind="stable")
     claimed = pool.distinct(order[: int(np.sum(confidence >= sure))])
-    truly = kkt_residual.residual(space.layers, planted.X, planted.y, only=(0, len(space.layers) - 1))
+    truly = kkt_residual.residual(space.layers, trained.X, trained.y, only=(0, len(space.layers) - 1))
     return {
         "names": names,
         "margin": margin,
-        "planted": len(planted.X),
+        "points": len(trained.X),
         "right": int(np.sum(best > enough)),
         "claimed": len(claimed),
         "rightly": int(np.sum(right[claimed])),
@@ -223,5 +233,5 @@ def chosen(space: Space, states: dict[str, State], planted: Shadow, many: int, m
         "loss": min(states[name]["loss"] for name in names),
         "true_loss": truly.total**2,
         "each": ", ".join(f"{name} {int(np.sum(one.max(axis=0) > enough))}" for name, one in alike.items()),
-        "judge": {"weights": judge.weights, "centre": judge.centre, "width": judge.width},
+        "classifier": {"weights": classifier.weights, "centre": classifier.centre, "width": classifier.width},
     }

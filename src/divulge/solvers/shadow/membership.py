@@ -16,7 +16,7 @@ from divulge.arrays import Array, Layers
 from divulge.solvers.images.span import Span
 from divulge.solvers.margin.max_margin import forward
 from divulge.solvers.shadow import shadow, span_scores
-from divulge.solvers.shared.calibration import Judge
+from divulge.solvers.shared.calibration import CalibratedClassifier
 
 By = Literal["both", "span", "kinks"]
 
@@ -92,7 +92,7 @@ def told(
     everyone = list(range(len(planted)))
     learned = np.array([apart(theirs[one], [other for other in everyone if other != one]) for one in everyone])
     known = inside | outside
-    judge = Judge.of(learned[known], inside[known].astype(float))
+    judge = CalibratedClassifier.fit(learned[known], inside[known].astype(float))
     members, strangers = judge.log_odds(learned[inside]), judge.log_odds(learned[outside])
     threshold = float(np.quantile(strangers, 1 - false_positives, method="higher"))
     # Strangers of the network may be a little further out than those of a shadow: where there is room, keep clear of them.
@@ -136,11 +136,11 @@ def _planted(
         return X[order[:many]], _several(labels[order[:many]], outputs)
 
     if count is None and first is None:
-        network = shadow.grown(layers, seen, shape, rng, most, draw=draw, passes=PASSES)
+        network = shadow.train_shadow_to_rank(layers, seen, shape, rng, most, draw=draw, passes=PASSES)
     else:
         many = len(first.X) if first is not None else min(max(count or 2, 2), most)
         decay = None if first is None else first.decay
-        network = shadow.plant(layers, seen, many, shape, rng, points=draw(many), passes=PASSES, decay=decay)
+        network = shadow.train_shadow(layers, seen, many, shape, rng, points=draw(many), passes=PASSES, decay=decay)
     inside = np.isin(np.arange(len(X)), order[: len(network.X)])
     return _Planted(network, inside, ~inside if whole else ~np.isin(origin, kept))
 

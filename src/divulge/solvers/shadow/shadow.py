@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from divulge.arrays import Array, Layers
+from divulge.arrays import Array, Layer, Layers
 from divulge.solvers.images.span import Span, span
 from divulge.solvers.margin import max_margin, weight_decay
 from divulge.solvers.shared import synthetic_images
@@ -31,7 +31,7 @@ LOSS = 1e-8
 class Shadow:
     """The network and what it was trained on."""
 
-    layers: list[tuple[Array, Array]]
+    layers: list[Layer]
     X: Array
     "(n, d), the mean already subtracted."
     y: Array
@@ -46,7 +46,7 @@ class Shadow:
         return max_margin.margins(max_margin.forward(self.layers, self.X)[-1], self.y)
 
 
-def plant(
+def train_shadow(
     layers: Layers,
     seen: Span,
     count: int,
@@ -75,7 +75,7 @@ def plant(
     if seen.noise <= ABSENT * seen.sizes[0]:
         start = max_margin.initial(rng, sizes, first=None, biases=biases)
         tried = DECAYS if decay is None else (decay,)
-        decay, found = _decayed(start, X - mean, y, far, biases, tried)
+        decay, found = _train_decayed(start, X - mean, y, far, biases, tried)
         return Shadow(found, X - mean, y, mean, span(*found[0]), decay)
     run = max_margin.train(
         max_margin.initial(rng, sizes, first=seen.noise, biases=biases),
@@ -91,12 +91,12 @@ def plant(
     return Shadow(run.layers, X - mean, y, mean, span(*run.layers[0]))
 
 
-def _decayed(
-    start: list[tuple[Array, Array]], X: Array, y: Array, far: float, biases: bool, decays: Sequence[float]
-) -> tuple[float, list[tuple[Array, Array]]]:
+def _train_decayed(
+    start: list[Layer], X: Array, y: Array, far: float, biases: bool, decays: Sequence[float]
+) -> tuple[float, list[Layer]]:
     """The weight decay, of those to try, that leaves a first layer as near as can be to size `far`, and what it leaves."""
     loss = "logistic" if len(start[-1][1]) == 1 else "cross-entropy"
-    tried: list[tuple[float, float, list[tuple[Array, Array]]]] = []
+    tried: list[tuple[float, float, list[Layer]]] = []
     for decay in decays:
         layers = weight_decay.minimise(
             start, X, y, weight_decay=decay, loss=loss, biases=biases, iterations=ITERATIONS
@@ -118,7 +118,7 @@ def likely_points(W: Array, seen: Span, count: int, shape: tuple[int, ...] | Non
     return make(rng, count, shape)
 
 
-def grown(
+def train_shadow_to_rank(
     layers: Layers,
     seen: Span,
     shape: tuple[int, ...] | None,
@@ -136,24 +136,24 @@ def grown(
     decay = None
     for _ in range(rounds):
         points = None if draw is None else draw(count)
-        planted = plant(layers, seen, count, shape, rng, points=points, passes=passes, decay=decay)
-        decay = planted.decay
-        before, count = count, _needed(planted, seen, most)
+        trained = train_shadow(layers, seen, count, shape, rng, points=points, passes=passes, decay=decay)
+        decay = trained.decay
+        before, count = count, _needed(trained, seen, most)
         if count == before:
             break
-    return planted
+    return trained
 
 
 def likely_count(
     layers: Layers, seen: Span, shape: tuple[int, ...] | None, rng: np.random.Generator, most: int, rounds: int = 3
 ) -> int:
     """How many points a network may have been trained on: so many that a shadow shows as many directions."""
-    return _needed(grown(layers, seen, shape, rng, most, rounds), seen, most)
+    return _needed(train_shadow_to_rank(layers, seen, shape, rng, most, rounds), seen, most)
 
 
-def _needed(planted: Shadow, seen: Span, most: int) -> int:
+def _needed(trained: Shadow, seen: Span, most: int) -> int:
     """On how many points a shadow would show all directions; as many as it had where it does."""
-    count, rank = len(planted.X), planted.seen.rank
+    count, rank = len(trained.X), trained.seen.rank
     if count >= most or (rank >= NEARLY * min(count, seen.rank) and rank >= NEARLY * seen.rank):
         return count
     return min(most, max(count + 1, round(count * seen.rank / max(rank, 1))))

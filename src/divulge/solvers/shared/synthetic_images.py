@@ -1,4 +1,4 @@
-"""Pictures made to order, to plant where an attack has to show what it can find.
+"""Synthetic pictures, to train networks on where an attack has to show what it can find.
 
 `strokes` are what pens leave: thin lines, most pixels exactly 0 or 1. `leaves` are what cameras see: flat things of all
 sizes, each hiding what is behind it, lit unevenly.
