@@ -1,19 +1,37 @@
+"""The span of training points is read from weights, through noise, rounding and what an extraction adds."""
+
+from __future__ import annotations
+
 import numpy as np
 import pytest
 
+from divulge.arrays import Array
 from divulge.solvers.images.span import span
 
+RNG = np.random.default_rng
 
-def rows(rng, units=80, dimension=200, points=10, noise=1e-3):
+
+def rows(
+    rng: np.random.Generator, units: int = 80, dimension: int = 200, points: int = 10, noise: float = 1e-3
+) -> tuple[Array, Array, Array]:
     X = rng.random((points, dimension))
     known = np.column_stack([X, np.ones(points)])
     A = rng.standard_normal((units, points)) @ known + noise * rng.standard_normal((units, dimension + 1))
     return A[:, :-1], A[:, -1], known
 
 
+def spectrum(*sizes: float, units: int = 40, columns: int = 61, dtype: type = np.float64) -> tuple[Array, Array]:
+    """Weights and biases with these singular values, and no others."""
+    rng = RNG(0)
+    U = np.linalg.qr(rng.standard_normal((units, len(sizes))))[0]
+    V = np.linalg.qr(rng.standard_normal((columns, len(sizes))))[0]
+    A = ((U * np.array(sizes)) @ V.T).astype(dtype)
+    return A[:, :-1], A[:, -1]
+
+
 @pytest.mark.parametrize("noise", [0, 1e-8, 1e-3, 1e-2])
-def test_the_points_lie_in_the_span_and_nothing_else_is_counted(noise):
-    W, b, known = rows(np.random.default_rng(0), noise=noise)
+def test_the_points_lie_in_the_span_and_nothing_else_is_counted(noise: float) -> None:
+    W, b, known = rows(RNG(0), noise=noise)
     found = span(W, b)
     assert found.rank == len(known)
     inside = known @ found.axes.T @ found.axes
@@ -23,19 +41,53 @@ def test_the_points_lie_in_the_span_and_nothing_else_is_counted(noise):
 
 @pytest.mark.parametrize("shape", [(30, 400), (300, 784), (400, 50)])
 @pytest.mark.parametrize("kind", ["normal", "uniform"])
-def test_noise_alone_has_no_directions(shape, kind):
-    rng = np.random.default_rng(1)
+def test_noise_alone_has_no_directions(shape: tuple[int, int], kind: str) -> None:
+    rng = RNG(1)
     W = rng.standard_normal(shape) if kind == "normal" else rng.uniform(-1, 1, shape)
     assert span(W, np.zeros(len(W))).rank == 0
 
 
-def test_rounding_to_single_precision_is_no_direction():
-    W, b, known = rows(np.random.default_rng(2), noise=0)
+@pytest.mark.parametrize(("beyond", "directions"), [(1.02, 0), (1.04, 1)])
+def test_a_direction_counts_from_three_percent_beyond_the_edge_of_the_noise(beyond: float, directions: int) -> None:
+    U, sizes, V = np.linalg.svd(RNG(2).standard_normal((150, 301)), full_matrices=False)
+    sizes[0] = beyond * (np.sqrt(150) + np.sqrt(301))
+    A = (U * sizes) @ V
+    assert span(A[:, :-1], A[:, -1]).rank == directions
+
+
+def test_weak_directions_count_down_to_the_rounding_of_double_precision() -> None:
+    falling = [1, 1e-2, 1e-4, 1e-6, 1e-8, 1e-10, 3e-12, 3e-13]
+    assert span(*spectrum(*falling, 3e-14)).rank == len(falling)
+
+
+def test_weak_directions_count_down_to_the_rounding_of_single_precision() -> None:
+    falling = [1, 1e-2, 1e-4, 3e-6]
+    assert span(*spectrum(*falling, 4e-7, dtype=np.float32)).rank == len(falling)
+
+
+def test_rounding_to_single_precision_is_no_direction() -> None:
+    W, b, known = rows(RNG(2), noise=0)
     assert span(W.astype(np.float32), b.astype(np.float32)).rank == len(known)
 
 
-def test_centred_points_are_told_from_raw_ones():
-    rng = np.random.default_rng(3)
+ERRORS = 10.0 ** -np.arange(0, 4.8, 0.13)
+"Of all sizes, as no noise has them."
+
+
+@pytest.mark.parametrize(("fall", "errors"), [(2000, True), (500, False)])
+def test_errors_begin_where_singular_values_fall_a_thousand_times(fall: float, errors: bool) -> None:
+    rank = span(*spectrum(1, 0.1, 1e-4, *(1e-4 / fall * ERRORS))).rank
+    assert rank == 3 if errors else rank > 30
+
+
+@pytest.mark.parametrize(("share", "errors"), [(5e-7, True), (2e-6, False)])
+def test_a_fall_by_which_one_direction_outweighs_the_others_is_no_beginning_of_errors(share: float, errors: bool) -> None:
+    rank = span(*spectrum(1, *(share * ERRORS))).rank
+    assert rank == 1 if errors else rank > 30
+
+
+def test_centred_points_are_told_from_raw_ones() -> None:
+    rng = RNG(3)
     X = rng.random((10, 200))
     mixture = rng.standard_normal((80, 10))
     for points, centred in ((X, False), (X - X.mean(axis=0), True)):
@@ -44,13 +96,29 @@ def test_centred_points_are_told_from_raw_ones():
     assert not span(mixture @ X, np.zeros(80)).has_bias
 
 
-def test_fewer_directions_may_be_asked_for():
-    W, b, _ = rows(np.random.default_rng(4))
+@pytest.mark.parametrize(("share", "centred"), [(0.85, False), (0.95, True)])
+def test_points_were_centred_where_the_bias_is_nearly_a_direction_of_its_own(share: float, centred: bool) -> None:
+    axis = np.zeros(61)
+    axis[0], axis[-1] = np.sqrt(1 - share), np.sqrt(share)
+    A = np.outer(RNG(0).standard_normal(30), axis)
+    assert span(A[:, :-1], A[:, -1]).centred is centred
+
+
+def test_fewer_directions_may_be_asked_for() -> None:
+    W, b, _ = rows(RNG(4))
     assert span(W, b, 4).rank == 4
 
 
-def test_pairs_by_which_a_copy_adds_what_is_linear_show_nothing():
-    rng = np.random.default_rng(7)
+def test_units_known_up_to_their_scale_are_levelled() -> None:
+    """Noise that differs from row to row hides behind its largest rows, or passes for directions, unless it is levelled."""
+    rng = RNG(6)
+    W, b, known = rows(rng, noise=1e-2)
+    scale = np.exp(rng.uniform(-2, 2, len(b)))
+    assert span(scale[:, None] * W, scale * b).rank == len(known)
+
+
+def test_pairs_by_which_a_copy_adds_what_is_linear_show_nothing() -> None:
+    rng = RNG(7)
     X = rng.standard_normal((6, 40))
     rows = rng.standard_normal((30, 6)) @ np.column_stack([X, np.ones(6)])
     linear = np.append(X[0] + X[1], 0.0)  # its bias is another than that of any sum of points
@@ -58,15 +126,15 @@ def test_pairs_by_which_a_copy_adds_what_is_linear_show_nothing():
     assert span(copied[:, :-1], copied[:, -1]).rank == span(rows[:, :-1], rows[:, -1]).rank == 6
 
 
-def test_errors_of_an_extraction_far_below_the_points_are_no_directions():
-    rng = np.random.default_rng(8)
+def test_errors_of_an_extraction_far_below_the_points_are_no_directions() -> None:
+    rng = RNG(8)
     rows = rng.standard_normal((30, 6)) @ rng.standard_normal((6, 41))
     rows += 1e-9 * rng.standard_normal((30, 1)) ** 5 * rng.standard_normal(rows.shape)
     assert span(rows[:, :-1], rows[:, -1]).rank == 6
 
 
-def test_tiny_rows_that_an_extraction_made_up_are_left_out():
-    rng = np.random.default_rng(9)
+def test_tiny_rows_that_an_extraction_made_up_are_left_out() -> None:
+    rng = RNG(9)
     rows = rng.standard_normal((60, 6)) @ rng.standard_normal((6, 41))
     made_up = np.zeros((5, 41))
     made_up[:, -1] = 1e-3 * rng.standard_normal(5)
@@ -74,3 +142,13 @@ def test_tiny_rows_that_an_extraction_made_up_are_left_out():
     seen = span(copied[:, :-1], copied[:, -1])
     assert seen.rank == 6
     np.testing.assert_allclose(rows @ seen.axes.T @ seen.axes, rows, atol=1e-10)
+
+
+@pytest.mark.parametrize(("size", "directions"), [(8e-4, 6), (2e-3, 7)])
+def test_a_row_counts_from_a_thousandth_of_the_largest(size: float, directions: int) -> None:
+    rng = RNG(9)
+    rows = rng.standard_normal((60, 6)) @ rng.standard_normal((6, 41))
+    extra = rng.standard_normal(41)
+    extra *= size * np.linalg.norm(rows, axis=1).max() / np.linalg.norm(extra)
+    A = np.vstack([rows, extra])
+    assert span(A[:, :-1], A[:, -1]).rank == directions

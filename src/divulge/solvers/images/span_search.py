@@ -14,7 +14,7 @@ from divulge.solvers.images.ica import Differences
 Once = Callable[[str, Callable[[np.random.Generator], Array]], Array]
 
 SAME = 0.95
-"NCC of two pictures that are one: a training image and a good candidate have 0.9 and more, two digits at most 0.9."
+"NCC of two pictures that are one: no two of 200 digits are more alike than 0.92."
 TRIED = 0.99
 "NCC from which the clipped pixels of two rows would say the same."
 SETTLED = 0.95
@@ -64,6 +64,8 @@ class SpanSearch:
     "False where the span itself is an estimate, so that pixels certify nothing."
     attempts: list[Array] = field(default_factory=list)
     fits: list[clipped_pixels.ActiveSetFit] = field(default_factory=list)
+    features: Array = field(init=False)
+    "(rank, 4): what confidence in the rows of the last attempt was computed from; once the search has run."
 
     def __post_init__(self) -> None:
         self.tried = np.zeros((0, len(self.pictures)))
