@@ -12,7 +12,7 @@ import numpy as np
 
 from divulge import Candidates, Predictions, datasets, victims
 from divulge.attacks import MarginMembership
-from divulge.solvers.statistics.logit_gap import gaps
+from divulge.solvers.statistics.logit_gap import logit_gaps
 
 NETWORKS = ((50, [300], 2000), (100, [300, 300], 2001), (100, [300], 2002), (200, [1000], 2003))
 "Members, hidden units and seed; the rule for claims was settled on seeds 1000 to 1003."
@@ -26,7 +26,7 @@ def main():
             rng = np.random.default_rng(seed)
             made = victims.make("margin", data.X, data.y, rng, shape=data.shape, hidden=hidden)
             network = made.held["network"]
-            margin = float(gaps(network.predict(data.X), "values").values.min())
+            margin = float(logit_gaps(network.predict(data.X), "values").values.min())
             rules = {
                 "known": {"margin": margin},
                 "bound": {"at_least": margin / 2},

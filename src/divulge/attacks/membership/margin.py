@@ -29,12 +29,12 @@ from divulge.contract import (
     option_class,
 )
 from divulge.errors import BadInput, NotApplicable
-from divulge.solvers.statistics.logit_gap import Gaps, Pile, gaps, pile
+from divulge.solvers.statistics.logit_gap import LogitGaps, MarginCluster, logit_gaps, margin_cluster
 
 SURE = 1e-3
-"Chance that candidates are decided alike, below which it is no chance."
+"p-value of a cluster of equal margins from which a leak is claimed: one false claim in a thousand audits, at most."
 NEAR = 0.1
-"How far below a margin that is given candidates may be that are decided alike, as a share."
+"How far below a margin that is given its cluster may begin, as a share: the least of 20 points is not the margin yet."
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
@@ -70,7 +70,7 @@ class MarginMembership(Attack[tuple[Predictions, Candidates], Membership]):
         X = np.asarray(candidates.X, dtype=float)
         self._check(model, X)
         made = _made_up(X, self.controls, context.rng)
-        found = gaps(model.value(np.concatenate([X, made])), self.answers)
+        found = logit_gaps(model.value(np.concatenate([X, made])), self.answers)
         if found is None:
             raise NotApplicable(
                 "the model answers names of classes, not how far it decides; the margin cannot be read from those"
@@ -79,7 +79,7 @@ class MarginMembership(Attack[tuple[Predictions, Candidates], Membership]):
         threshold = self._threshold(mine)
         scores, others = (self._scores(values, threshold.margin) for values in (mine, theirs))
         loot = Membership(scores, scores >= -threshold.slack)
-        return self._told(loot, others, found, threshold)
+        return self._finding(loot, others, found, threshold)
 
     def score(self, finding: Finding[Membership], held: tuple[Predictions, Candidates], truth: Truth) -> Finding[Membership]:
         return certificates.certified(scoring.scored(finding, truth, held[1]), held[1], truth)
@@ -99,8 +99,8 @@ class MarginMembership(Attack[tuple[Predictions, Candidates], Membership]):
         """The margin by what is known of it, or by a value that many candidates share; and whether they do so there."""
         slack = -float(np.log1p(-self.slack))
         if self.at_least is not None:
-            heap = pile(values, (1 - self.slack) * self.at_least)
-            return _Threshold(self.at_least, slack, f"the margin is at least {self.at_least:.4g} (corollary 4.5)", heap)
+            cluster = margin_cluster(values, (1 - self.slack) * self.at_least)
+            return _Threshold(self.at_least, slack, f"the margin is at least {self.at_least:.4g} (corollary 4.5)", cluster)
         if self.margin is not None or self.one_of is not None:
             margin = self.margin or float(values[list(self.one_of or ())].max())
             if not margin > 0:
@@ -110,32 +110,32 @@ class MarginMembership(Attack[tuple[Predictions, Candidates], Membership]):
             said = f"the margin {margin:.4g} is known (corollary 4.3)"
             if self.one_of is not None:
                 said = f"one of {len(self.one_of)} candidates is known to be a member (corollary 4.4)"
-            return _Threshold(margin, slack, said, pile(values, margin / (1 + NEAR), margin * (1 + self.slack)))
-        heap, largest = pile(values), float(values.max())
-        if heap is None or heap.chance >= SURE:
+            return _Threshold(margin, slack, said, margin_cluster(values, margin / (1 + NEAR), margin * (1 + self.slack)))
+        cluster, largest = margin_cluster(values), float(values.max())
+        if cluster is None or cluster.p_value >= SURE:
             return _Threshold(largest, slack, f"no value stands out, the largest is {largest:.4g}", None)
-        return _Threshold(heap.at, max(slack, heap.width), "the margin is what many candidates share", heap)
+        return _Threshold(cluster.at, max(slack, cluster.width), "the margin is what many candidates share", cluster)
 
     def _scores(self, values: Array, margin: float) -> Array:
         """Logarithms of how many margins, or how near one: at least 0 is on the margin or above."""
         times = np.log(np.maximum(values, 1e-300) / max(margin, 1e-300))
         return np.asarray(times if self.rule == "above" else -np.abs(times))
 
-    def _told(self, loot: Membership, others: Array, found: Gaps, threshold: _Threshold) -> Finding[Membership]:
+    def _finding(self, loot: Membership, others: Array, found: LogitGaps, threshold: _Threshold) -> Finding[Membership]:
         called, count = int(loot.decisions.sum()), len(loot.scores)
-        strange, asked = int(np.sum(others >= -threshold.slack)), len(others)
+        passed, asked = int(np.sum(others >= -threshold.slack)), len(others)
         where = {"above": "at or above it", "on": "on it"}[self.rule]
-        reach = f"{called:,} of {count:,} candidates are {where} and {strange:,} of {asked:,} made-up points"
-        notes = [f"How far points are decided was read from {_WORDS[found.kind]}; {threshold.told}."]
-        heap = threshold.heap
-        if heap is not None:
+        reach = f"{called:,} of {count:,} candidates are {where} and {passed:,} of {asked:,} made-up points"
+        notes = [f"How far points are decided was read from {_WORDS[found.kind]}; {threshold.words}."]
+        cluster = threshold.cluster
+        if cluster is not None:
             notes.append(
-                f"{heap.count} candidates are decided by {heap.at:.4g} or nearly so, {heap.expected:.2g} by chance."
+                f"{cluster.count} candidates are decided by {cluster.at:.4g} or nearly so, {cluster.expected:.2g} by chance."
             )
         if found.saturated:
             notes.append(f"{found.saturated:,} answers are 0 or 1 to the last digit and taken for the largest of all.")
         made, like = {"made-up points": others} if asked else {}, "points made up like the candidates"
-        null, null_of = (strange / asked, like) if asked else (0.0, "a model that decides no point so far")
+        null, null_of = (passed / asked, like) if asked else (0.0, "a model that decides no point so far")
         along = {"above": "logarithm of how many margins", "on": "nearness to the margin"}[self.rule]
         title = "How far candidates and made-up points are decided" if asked else "How far candidates are decided"
         about: dict[str, Any] = {
@@ -144,10 +144,10 @@ class MarginMembership(Attack[tuple[Predictions, Candidates], Membership]):
             "notes": tuple(notes),
         }
         said = f"With {threshold.margin:.4g} as the margin, {reach}."
-        if called and heap is not None and heap.chance < SURE and called / count > null:
+        if called and cluster is not None and cluster.p_value < SURE and called / count > null:
             return Finding.leak(loot, said, **about)
-        if heap is None and not self._told_margin:
-            said = f"The margin is not known: {threshold.told}."
+        if cluster is None and not self._margin_given:
+            said = f"The margin is not known: {threshold.words}."
         power = (
             "It would have claimed a leak had more candidates been decided by the same amount, the margin, than chance "
             "allows: other points are decided by all amounts."
@@ -155,7 +155,7 @@ class MarginMembership(Attack[tuple[Predictions, Candidates], Membership]):
         return Finding(Verdict.NONE_FOUND, said, loot, power=power, **about)
 
     @property
-    def _told_margin(self) -> bool:
+    def _margin_given(self) -> bool:
         return (self.margin, self.one_of, self.at_least) != (None, None, None)
 
 
@@ -164,8 +164,9 @@ class _Threshold:
     margin: float
     slack: float
     "How far from the margin a point may be, as a logarithm."
-    told: str
-    heap: Pile | None
+    words: str
+    "How it was found."
+    cluster: MarginCluster | None
     "The candidates that are decided by as much as the margin, beside how many would be by chance."
 
 
