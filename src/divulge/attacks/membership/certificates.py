@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from divulge.attacks.membership import scoring
-from divulge.contract import Array, Candidates, Finding, Membership, Score, TrainingData, Truth, Weights
+from divulge.contract import Candidates, Finding, Membership, Score, TrainingData, Truth, Weights
 from divulge.solvers.margin import kkt_residual, max_margin, near_orthogonal
 from divulge.solvers.margin.near_orthogonal import Certificate
 
@@ -72,8 +72,9 @@ def _conditions(network: Weights | None, known: TrainingData) -> str:
             "rule stands without its certificate."
         )
     X = np.asarray(network.centred(known.X), dtype=float)
-    sides = _sides(network, known)
-    least = float(max_margin.margins(network.predict(known.X), sides).min())
+    outputs = network.predict(known.X)
+    sides = max_margin.signed_labels(known.y, outputs[:, 0])
+    least = float(max_margin.margins(outputs, sides).min())
     if least <= 0:
         return f"The theorem does not apply: a training point is on the wrong side, the margin {least:.3g} is not positive."
     if len(X) > MOST:
@@ -81,9 +82,3 @@ def _conditions(network: Weights | None, known: TrainingData) -> str:
     residual = kkt_residual.residual(list(network.layers), X, sides).total
     near = "near enough to" if residual <= NEAR else "too far from"
     return f"The network is {near} a KKT point for the theorem: its residual is {residual:.3g}, at most {NEAR:g} is asked."
-
-
-def _sides(network: Weights, known: TrainingData) -> Array:
-    if known.y is not None and len(classes := np.unique(known.y)) == 2:
-        return np.where(known.y == classes[-1], 1, -1)
-    return np.where(network.predict(known.X)[:, 0] > 0, 1, -1)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from divulge.contract import Array, Curve, Figure, Finding, Scatter, TrainingData, Verdict, Weights
+from divulge.contract import Array, Curve, Evidence, Figure, Finding, Scatter, TrainingData, Verdict, Weights
 from divulge.solvers.univariate import margin_minima, margin_points, polyline
 from divulge.solvers.univariate.margin_points import Stationarity
 from divulge.solvers.univariate.polyline import Piecewise, Reading
@@ -32,6 +32,24 @@ BESIDE = 0.25
 "Of the candidates' range, drawn to both sides of it, or less where the function grows to more than"
 TALL = 3.0
 "times its margin there."
+
+
+@dataclass(frozen=True, eq=False)
+class FunctionOfValues(Evidence):
+    """The piecewise linear function that values were found to lie on."""
+
+    knots: Array
+    values: Array
+    slopes: Array
+    origin: float
+
+    @classmethod
+    def of(cls, function: Piecewise) -> FunctionOfValues:
+        return cls(function.knots, function.values, function.slopes, function.origin)
+
+    @property
+    def function(self) -> Piecewise:
+        return Piecewise(self.knots, self.values, self.slopes, self.origin)
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,13 +9,12 @@ import numpy as np
 from pydantic import Field, PositiveInt
 
 from divulge.attacks.univariate import candidates
-from divulge.attacks.univariate.candidates import Found
+from divulge.attacks.univariate.candidates import Found, FunctionOfValues
 from divulge.attacks.univariate.scoring import scored
 from divulge.contract import (
     Array,
     Attack,
     Context,
-    Curve,
     Finding,
     Predictions,
     TaxonomyId,
@@ -109,18 +108,18 @@ class UnivariateFromValues(Attack[Predictions, TrainingData]):
 
     def run(self, held: Predictions, context: Context) -> Finding[TrainingData]:
         kept = context.once("function", lambda rng: candidates.whole(self._function(held)))
-        found = candidates.of_values(candidates.again(kept), self.margin, self.slack)
+        function = candidates.again(kept)
+        found = candidates.of_values(function, self.margin, self.slack)
         _reached(found, self.margin)
         context.log(f"{len(found.function.knots)} breakpoints, {len(found.x)} candidates.")
         power = "" if found.certified.any() else _power(found, self.slack, context.rng, values=True)
         finding = candidates.finding(found, power)
-        return replace(finding, figures=(*finding.figures, kept))
+        return replace(finding, figures=(*finding.figures, kept), evidence=FunctionOfValues.of(function))
 
     def score(self, finding: Finding[TrainingData], held: Predictions, truth: Truth) -> Finding[TrainingData]:
-        kept = [one for one in finding.figures if isinstance(one, Curve) and one.title == candidates.WHOLE]
-        if not kept:
+        if not isinstance(finding.evidence, FunctionOfValues):
             return finding
-        found = candidates.of_values(candidates.again(kept[0]), self.margin, self.slack)
+        found = candidates.of_values(finding.evidence.function, self.margin, self.slack)
         return scored(finding, found, truth.get(TrainingData), truth.get(Weights))
 
     def _function(self, held: Predictions) -> Piecewise:

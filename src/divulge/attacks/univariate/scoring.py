@@ -8,6 +8,7 @@ import numpy as np
 
 from divulge.attacks.univariate.candidates import Found, drawn
 from divulge.contract import Array, Finding, Score, TrainingData, Verdict, Weights
+from divulge.solvers.margin.max_margin import signed_labels
 from divulge.solvers.univariate import margin_minima
 from divulge.solvers.univariate.margin_points import Stationarity
 
@@ -34,7 +35,7 @@ def scored(
         return replace(finding, notes=(*finding.notes, note))
     truth = np.sort(known.X[:, 0])
     values = found.function(known.X[:, 0] - found.shift)
-    y = _sides(known.y, values)
+    y = signed_labels(known.y, values)
     scores, notes = _scores(found, truth, known.X[:, 0][_on_margin(y, values)])
     if network is not None and _plain(network):
         checked, more = _assumptions(network, known.X[:, 0] - found.shift, y, values)
@@ -126,14 +127,6 @@ def _on_margin(y: Array, values: Array) -> Array:
     signed = y * values
     found: Array = (signed <= (1 + ON) * signed.min()) & (signed > 0)
     return found
-
-
-def _sides(y: Array | None, values: Array) -> Array:
-    """Labels as −1 and 1; where there are none of two kinds, the sides on which the network puts the points."""
-    classes = np.unique(y) if y is not None and y.ndim == 1 else np.empty(0)
-    if y is not None and len(classes) == 2:
-        return np.where(y == classes[-1], 1.0, -1.0)
-    return np.where(values >= 0, 1.0, -1.0)
 
 
 def _distance(x: Array, others: Array) -> Array:

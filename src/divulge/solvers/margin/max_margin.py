@@ -151,6 +151,13 @@ def margins(outputs: Array, y: Array) -> Array:
     return gaps
 
 
+def signed_labels(y: Array | None, outputs: Array) -> Array:
+    """(n,): labels of two classes as −1 and 1, the last in order positive; otherwise the signs of the outputs (n,) there."""
+    classes = np.unique(y) if y is not None and y.ndim == 1 else np.empty(0)
+    positive = y == classes[-1] if len(classes) == 2 else outputs > 0
+    return np.where(positive, 1.0, -1.0)
+
+
 def forward(layers: list[Layer], X: Array) -> list[Array]:
     """What enters each layer, and the outputs (n, outputs) last."""
     values = [X]
