@@ -8,7 +8,7 @@ import pytest
 from divulge import Context, TrainingData, datasets
 from divulge.contract import Access, Array, Finding
 from divulge.studies import MarginSimulation
-from divulge.studies.margin_simulation import SimulatedMargin, _Told
+from divulge.studies.margin_simulation import SimulatedMargin, _Simulated
 
 SMALL = {"trials": 6, "points": 10, "hidden": 200, "fresh": 300}
 
@@ -58,15 +58,15 @@ def test_the_evidence_has_training_points_first_in_every_trial() -> None:
     assert np.median(seen[:, 10:]) < 0.5
 
 
-def told(margins: np.ndarray, fresh: np.ndarray) -> _Told:
+def simulated(margins: np.ndarray, fresh: np.ndarray) -> _Simulated:
     blank = np.zeros(len(margins))
-    return _Told(margins, fresh, np.full(fresh.shape, np.inf), blank, blank, blank > 0, blank, blank)
+    return _Simulated(margins, fresh, np.full(fresh.shape, np.inf), blank, blank, blank > 0, blank, blank)
 
 
 def test_a_network_that_treats_members_like_others_scores_the_nulls() -> None:
     rng = np.random.default_rng(0)
     sizes = rng.standard_exponential((4000, 60))
-    alike = told(sizes[:, :10], sizes[:, 10:] * rng.choice((-1, 1), (4000, 50)))
+    alike = simulated(sizes[:, :10], sizes[:, 10:] * rng.choice((-1, 1), (4000, 50)))
     scores = MarginSimulation(points=10)._scores(alike)
     for name in (
         "fresh points at or above the margin",
@@ -75,7 +75,7 @@ def test_a_network_that_treats_members_like_others_scores_the_nulls() -> None:
     ):
         assert scores[name].value == pytest.approx(scores[name].null, abs=0.01)
     assert alike.advantage(1e-9).mean() == pytest.approx(0, abs=0.01)
-    finding = MarginSimulation(points=10, slack=1e-9)._judged(alike.only(np.arange(50)), rng)
+    finding = MarginSimulation(points=10, slack=1e-9)._finding(alike.only(np.arange(50)), rng)
     assert finding.verdict == "none found"
     assert "advantage above" in finding.power
 
@@ -84,12 +84,12 @@ def test_the_advantage_from_one_member_is_that_of_every_pair() -> None:
     margins, fresh = np.array([[1.0, 1.005, 2.0]]), np.array([[0.5, -1.5, 0.995, 3.0]])
     right = np.mean([1, 1, 1, 1, 0, 0])  # known 1: both others; known 1.005: both, by the slack; known 2: none
     wrong = np.mean([3, 3, 1]) / 4
-    assert told(margins, fresh).advantage(0.01)[0] == pytest.approx(right - wrong)
+    assert simulated(margins, fresh).advantage(0.01)[0] == pytest.approx(right - wrong)
 
 
 def test_one_network_alone_claims_nothing() -> None:
     margins = np.array([[1.0, 1.0, 1.0], [-1.0, 1.0, 1.0]])
-    finding = MarginSimulation(points=3)._judged(told(margins, np.zeros((2, 5))), np.random.default_rng(0))
+    finding = MarginSimulation(points=3)._finding(simulated(margins, np.zeros((2, 5))), np.random.default_rng(0))
     assert finding.verdict == "none found"
     assert "Of 2 networks 1 got all their points right" in finding.notes[0]
 

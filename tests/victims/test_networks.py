@@ -41,7 +41,7 @@ def objective(network: torch.nn.Sequential, X: Any, y: Any, decay: float) -> tor
 def test_lbfgs_ends_in_a_minimum(name: str, decay: float) -> None:
     X, y = targets(name)
     network = networks.train(X, y, seeded(), weight_decay=decay, hidden=(6,))
-    assert networks.leftover(network, X, y, decay)[1] < 1e-8
+    assert networks.relative_residual(network, X, y, decay)[1] < 1e-8
     last = (network[-1].weight, network[-1].bias)
     gradient = torch.autograd.grad(objective(network, X, y, decay), last)
     assert max(part.abs().max().item() for part in gradient) < 1e-8 * decay
@@ -88,7 +88,7 @@ def test_other_optimisers_learn_and_stop_short_of_a_minimum(optimiser: str) -> N
     X, y = targets("breast-cancer")
     network = networks.train(X, y, seeded(), weight_decay=0.01, optimiser=optimiser, epochs=300)
     assert ((network(torch.tensor(X))[:, 0] > 0).numpy() == y).mean() > 0.95
-    assert networks.leftover(network, X, y, 0.01)[1] > 1e-4
+    assert networks.relative_residual(network, X, y, 0.01)[1] > 1e-4
 
 
 @pytest.mark.parametrize(

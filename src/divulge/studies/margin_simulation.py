@@ -98,10 +98,10 @@ class MarginSimulation(Study[TrainingData]):
         size = int(np.clip(batched.CACHED // self.hidden, 1, BATCH))
         batches = [groups[low : low + size] for low in range(0, self.trials, size)]
         options = {"hidden": self.hidden, "first": self.first, "depth": self.depth, "steps": self.steps}
-        simulate = partial(_simulated, X=X[:used], y=y, fresh=X[used:], options=options)
+        simulate = partial(_simulate, X=X[:used], y=y, fresh=X[used:], options=options)
         parts = context.map("networks", simulate, batches)
-        told = _Told(**{name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
-        return self._judged(told, context.rng)
+        networks = _Simulated(**{name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
+        return self._finding(networks, context.rng)
 
     def _rows(self, held: TrainingData, rng: np.random.Generator) -> tuple[Array, Array]:
         """Rows in random order, those of the trials first, and labels −1 and 1 of these."""
@@ -123,18 +123,18 @@ class MarginSimulation(Study[TrainingData]):
             return held.X[order].astype(np.float32), coins
         return held.X[order].astype(np.float32), np.where(held.y[order[:used]] == classes[1], 1.0, -1.0)
 
-    def _judged(self, told: _Told, rng: np.random.Generator) -> Finding[Access]:
-        separated = told.margin > 0
+    def _finding(self, networks: _Simulated, rng: np.random.Generator) -> Finding[Access]:
+        separated = networks.margin > 0
         if not separated.any():
             raise AttackFailed(
                 f"none of the {len(separated)} networks got all its points right in {self.steps} steps, "
                 "so none has a margin; raise steps"
             )
-        apart = told.only(separated)
+        apart = networks.only(separated)
         scores = self._scores(apart)
-        seen = SimulatedMargin(len(told.margin), len(apart.margin), apart.sizes)
+        seen = SimulatedMargin(len(networks.margin), len(apart.margin), apart.sizes)
         rest: dict[str, Any] = {
-            "scores": scores, "figures": (_figure(apart, rng),), "notes": tuple(self._notes(told, apart)),
+            "scores": scores, "figures": (_figure(apart, rng),), "notes": tuple(self._notes(networks, apart)),
         }  # fmt: skip
         on, above = (scores[name].value for name in ("training points on the margin", "fresh points at or above the margin"))
         known = scores["advantage from one known member"]
@@ -153,7 +153,7 @@ class MarginSimulation(Study[TrainingData]):
             **rest,
         )
 
-    def _scores(self, apart: _Told) -> dict[str, Score]:
+    def _scores(self, apart: _Simulated) -> dict[str, Score]:
         margin, others = apart.margin[:, None], 1 / (self.points + 1)
         either = (np.abs(apart.fresh) >= margin).mean(axis=1)
         alike = "a network that treats members like others"
@@ -173,16 +173,16 @@ class MarginSimulation(Study[TrainingData]):
             ),
         }
 
-    def _notes(self, told: _Told, apart: _Told) -> list[str]:
-        n, total = self.points, len(told.margin)
-        needed = float(np.median(3 * n * (told.overlap + 1)))
+    def _notes(self, networks: _Simulated, apart: _Simulated) -> list[str]:
+        n, total = self.points, len(networks.margin)
+        needed = float(np.median(3 * n * (networks.overlap + 1)))
         notes = [
             f"Of {total} networks {len(apart.margin)} got all their points right; the scores are about these. They were "
             f"trained for {int(np.median(apart.steps))} steps in the middle; {int((apart.margin >= self.depth).sum())} "
             f"reached the margin {self.depth:g} asked for, and the least is {apart.margin.min():.3g}.",
-            f"Theorem 4.2 holds for the points of {int(told.theorem.sum())} of {total} networks: it needs a least squared "
-            f"norm above {needed:.4g} in the middle, and that is {float(np.median(told.least_norm)):.4g}. A finer form "
-            f"of its inequality proves every training point on the margin for {int(told.finer.sum())}.",
+            f"Theorem 4.2 holds for the points of {int(networks.theorem.sum())} of {total} networks: it needs a least "
+            f"squared norm above {needed:.4g} in the middle, and that is {float(np.median(networks.least_norm)):.4g}. A "
+            f"finer form of its inequality proves every training point on the margin for {int(networks.finer.sum())}.",
         ]
         proven = apart.only(np.isfinite(apart.bounds[:, 0]))
         if len(proven.margin):
@@ -198,7 +198,7 @@ class MarginSimulation(Study[TrainingData]):
 
 
 @dataclass(frozen=True)
-class _Told:
+class _Simulated:
     """What the trained networks say, one row a trial."""
 
     margins: Array
@@ -223,8 +223,8 @@ class _Told:
         """(trials, points + fresh): |N| in margins, training points first."""
         return np.asarray(np.abs(np.concatenate([self.margins, self.fresh], axis=1)) / self.margin[:, None])
 
-    def only(self, which: Array) -> _Told:
-        return _Told(**{name: value[which] for name, value in vars(self).items()})
+    def only(self, which: Array) -> _Simulated:
+        return _Simulated(**{name: value[which] for name, value in vars(self).items()})
 
     def advantage(self, slack: float) -> Array:
         """(trials,): members found less others called one, by |N| of one member less the slack; the mean over members."""
@@ -237,7 +237,7 @@ class _Told:
         return np.array(found)
 
 
-def _simulated(
+def _simulate(
     rows: Array, rng: np.random.Generator, X: Array, y: Array, fresh: Array, options: dict[str, Any]
 ) -> dict[str, Array]:
     """Train a network on each of these groups of rows, and ask it about the fresh ones."""
@@ -280,7 +280,7 @@ def _power(score: Score, trials: int) -> str:
     return f"an advantage above {(high - low) / 2:.3f} over {trials} networks would have shown"
 
 
-def _figure(apart: _Told, rng: np.random.Generator) -> Histogram:
+def _figure(apart: _Simulated, rng: np.random.Generator) -> Histogram:
     sizes = (np.abs(apart.fresh) / apart.margin[:, None]).ravel()
     return Histogram(
         "How large outputs are, in margins",

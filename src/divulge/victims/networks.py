@@ -66,8 +66,8 @@ def train(
     network = _start(rng, [rows.shape[1], *hidden, outputs])
     epochs = int(epochs or EPOCHS[optimiser])
     if optimiser == "lbfgs":
-        problem, theta = _problem(network, rows, targets, loss, weight_decay)
-        _write(network, relu_minima.minimise(problem, theta, epochs))
+        objective, theta = _objective(network, rows, targets, loss, weight_decay)
+        _write(network, relu_minima.minimise(objective, theta, epochs))
         return network
     rate = lr or RATES[optimiser]
     kind = torch.optim.SGD if optimiser == "sgd" else torch.optim.Adam
@@ -82,12 +82,14 @@ def train(
     return network
 
 
-def leftover(
+def relative_residual(
     network: torch.nn.Sequential, X: Array, y: Array, weight_decay: float, loss: str = "auto"
 ) -> tuple[float, float]:
     """‖gradient‖ / (weight_decay ‖θ‖) as torch has it, and without the directions that leave a kink."""
     loss, _, targets = _task(np.asarray(y), loss)
-    return relu_minima.leftover(*_problem(network, torch.tensor(TrainingData(X, y).X), targets, loss, weight_decay))
+    return relu_minima.relative_residual(
+        *_objective(network, torch.tensor(TrainingData(X, y).X), targets, loss, weight_decay)
+    )
 
 
 def _task(y: Array, loss: str) -> tuple[str, int, Tensor]:
@@ -122,12 +124,12 @@ def _start(rng: np.random.Generator, sizes: list[int]) -> torch.nn.Sequential:
     return torch.nn.Sequential(*modules[:-1])
 
 
-def _problem(
+def _objective(
     network: torch.nn.Sequential, X: Tensor, targets: Tensor, loss: str, weight_decay: float
-) -> tuple[relu_minima.Problem, Tensor]:
+) -> tuple[relu_minima.DecayedObjective, Tensor]:
     shapes = tuple((module.out_features, module.in_features) for module in network if isinstance(module, torch.nn.Linear))
     theta = torch.cat([part.data.reshape(-1) for part in network.parameters()])
-    return relu_minima.Problem(shapes, X, lambda outputs: LOSSES[loss](outputs, targets), weight_decay), theta
+    return relu_minima.DecayedObjective(shapes, X, lambda outputs: LOSSES[loss](outputs, targets), weight_decay), theta
 
 
 def _write(network: torch.nn.Sequential, theta: Tensor) -> None:

@@ -86,9 +86,9 @@ def test_an_early_end_of_training_hides_the_margin():
 
 def test_nobody_is_called_a_member_where_none_is_asked_about():
     model, asked, _, margin = sphere()
-    strangers = Candidates(asked.X[20:])
+    non_members = Candidates(asked.X[20:])
     for options in ({}, {"margin": margin}):
-        finding = MarginMembership(**options)(model, strangers)
+        finding = MarginMembership(**options)(model, non_members)
         assert finding.verdict == "none found"
         assert finding.power
 

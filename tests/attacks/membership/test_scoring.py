@@ -19,11 +19,11 @@ def truth_of(**known):
     return Truth(known)
 
 
-def victim(members=40, strangers=400, shift=2.0, seed=0):
+def victim(members=40, non_members=400, shift=2.0, seed=0):
     """Scores of candidates, members first, and a truth that knows them by their rows."""
     rng = np.random.default_rng(seed)
-    X = points(members + strangers, 4, seed)
-    scores = np.concatenate([rng.normal(shift, size=members), rng.normal(size=strangers)])
+    X = points(members + non_members, 4, seed)
+    scores = np.concatenate([rng.normal(shift, size=members), rng.normal(size=non_members)])
     candidates = Candidates(X, shape=(2, 2))
     return scores, candidates, truth_of(training_data=TrainingData(X[:members]))
 
@@ -92,7 +92,7 @@ def test_a_truth_about_other_records_is_refused(truth, candidates, records, sent
 
 
 def test_every_figure_stands_beside_its_null_within_its_interval():
-    scores, candidates, truth = victim(members=300, strangers=2000)
+    scores, candidates, truth = victim(members=300, non_members=2000)
     finding = scoring.scored(claimed(scores, scores > 1), truth, candidates)
     assert finding.verdict is Verdict.LEAK
     nulls = {name: score.null for name, score in finding.scores.items()}
@@ -115,7 +115,7 @@ def test_every_figure_stands_beside_its_null_within_its_interval():
 
 
 def test_a_rate_finer_than_the_non_members_allow_is_refused():
-    scores, candidates, truth = victim(strangers=400)
+    scores, candidates, truth = victim(non_members=400)
     finding = scoring.scored(claimed(scores), truth, candidates)
     assert "TPR at 1 % FPR" in finding.scores
     assert "TPR at 0.1 % FPR" not in finding.scores
@@ -127,9 +127,9 @@ def test_an_attack_that_calls_nobody_a_member_has_no_accuracy():
     assert "accuracy" not in scoring.scored(claimed(scores), truth, candidates).scores
 
 
-@pytest.mark.parametrize(("members", "strangers", "why"), [(40, 9, "at least 10 non-members"), (0, 40, "nobody to find")])
-def test_too_few_records_give_no_rates_and_say_so(members, strangers, why):
-    X = points(members + strangers)
+@pytest.mark.parametrize(("members", "non_members", "why"), [(40, 9, "at least 10 non-members"), (0, 40, "nobody to find")])
+def test_too_few_records_give_no_rates_and_say_so(members, non_members, why):
+    X = points(members + non_members)
     scores = np.arange(len(X), dtype=float)
     truth = truth_of(training_data=TrainingData(X[:members] if members else X[:1] + 2))
     finding = scoring.scored(claimed(scores), truth, Candidates(X))
@@ -141,7 +141,7 @@ def test_too_few_records_give_no_rates_and_say_so(members, strangers, why):
 
 
 def test_a_candidate_that_is_there_again_counts_once():
-    scores, candidates, truth = victim(members=40, strangers=400)
+    scores, candidates, truth = victim(members=40, non_members=400)
     again = np.r_[0:440, 0:5, 430:440]
     twice = Candidates(candidates.X[again], shape=(2, 2))
     finding = scoring.scored(claimed(scores[again]), truth, twice)
@@ -175,7 +175,7 @@ def test_the_truth_may_know_of_records_that_have_no_score():
 
 
 def test_figures_show_the_curve_with_chance_and_band_the_scores_and_the_pictures():
-    scores, candidates, truth = victim(members=20, strangers=400)
+    scores, candidates, truth = victim(members=20, non_members=400)
     curve, histogram, pictures = scoring.scored(claimed(scores), truth, candidates).figures
     assert isinstance(curve, Curve)
     assert (curve.log_x, curve.log_y) == (True, True)
@@ -215,7 +215,7 @@ def test_a_claim_that_the_truth_contradicts_has_failed(shift):
 
 
 def test_a_few_members_that_stand_out_contradict_no_claim():
-    scores, candidates, truth = victim(members=1, strangers=30)
+    scores, candidates, truth = victim(members=1, non_members=30)
     scores[0] = scores.max() + 1
     assert scoring.scored(claimed(scores), truth, candidates).verdict is Verdict.LEAK
 
@@ -238,7 +238,7 @@ def test_what_was_not_claimed_stays_so_with_what_the_truth_shows():
 def test_scores_that_know_nothing_are_seldom_said_to_show_a_leak():
     shown = 0
     for seed in range(200):
-        scores, candidates, truth = victim(shift=0, members=50, strangers=150, seed=seed)
+        scores, candidates, truth = victim(shift=0, members=50, non_members=150, seed=seed)
         shown += "shows more" in said(scoring.scored(unclaimed(scores), truth, candidates))
     assert shown <= 6  # 1 % is expected of the two figures together, or less
 

@@ -15,7 +15,7 @@ RNG = np.random.default_rng
 
 @cache
 def digits(samples=60, **settings):
-    """A network 784-200-1 for odd and even digits, whose mean digit nobody knows; members, strangers."""
+    """A network 784-200-1 for odd and even digits, whose mean digit nobody knows; members, non-members."""
     drawn = datasets.load("mnist-odd-even", samples=samples, seed=0)
     made = victims.make(
         "margin", drawn.X, drawn.y, RNG(0), shape=drawn.shape, hidden=[200], **{"mean_known": False, **settings}
@@ -23,13 +23,13 @@ def digits(samples=60, **settings):
     return made.held["network"], drawn.X, drawn.X_test
 
 
-def attacked(members=60, strangers=1500, truth=True, **options):
+def attacked(members=60, non_members=1500, truth=True, **options):
     network, X, others = digits()
-    asked = Candidates(np.concatenate([X[:members], others[:strangers]]), shape=(28, 28))
+    asked = Candidates(np.concatenate([X[:members], others[:non_members]]), shape=(28, 28))
     return SpanMembership(**options)(network, asked, truth={"training_data": TrainingData(X)} if truth else None)
 
 
-def test_members_are_found_among_strangers():
+def test_members_are_found_among_non_members():
     finding = attacked()
     assert finding.verdict == "leak"
     assert finding.scores["TPR at 1 % FPR"].value > 0.9
@@ -44,9 +44,9 @@ def test_nobody_is_called_a_member_where_none_is_asked_about():
     assert not finding.provenance.claimed
 
 
-@pytest.mark.parametrize(("members", "strangers"), [(20, 20), (0, 30)])
-def test_few_candidates_are_enough(members, strangers):
-    finding = attacked(members, strangers)
+@pytest.mark.parametrize(("members", "non_members"), [(20, 20), (0, 30)])
+def test_few_candidates_are_enough(members, non_members):
+    finding = attacked(members, non_members)
     assert finding.verdict == ("leak" if members else "none found")
     assert any("There are so few candidates" in note for note in finding.notes)
     if members:

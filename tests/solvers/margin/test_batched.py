@@ -52,11 +52,11 @@ def test_values_are_those_of_the_network_written_out(d: int) -> None:
     X, y = drawn(d=d)
     trained = mt.train(X, y, np.random.default_rng(1), hidden=50, first=0.05, steps=60, dtype=np.float64)
     fresh = np.random.default_rng(2).standard_normal((mt.CHUNK + 7, d))
-    told = trained.values(fresh)
-    assert told.shape == (3, mt.CHUNK + 7)
+    outputs = trained.values(fresh)
+    assert outputs.shape == (3, mt.CHUNK + 7)
     for trial in range(3):
         layers = trained.layers(trial)
-        np.testing.assert_allclose(told[trial], max_margin.forward(layers, fresh)[-1][:, 0], atol=1e-9)
+        np.testing.assert_allclose(outputs[trial], max_margin.forward(layers, fresh)[-1][:, 0], atol=1e-9)
         np.testing.assert_allclose(
             trained.margins[trial], y[trial] * max_margin.forward(layers, X[trial])[-1][:, 0], atol=1e-9
         )
@@ -88,17 +88,17 @@ def test_another_way_down_leads_to_the_same_network(change: str, monkeypatch: py
     X, y = drawn(trials=2, n=8, d=60)
     fresh = np.random.default_rng(3).standard_normal((200, 60))
     options = {"hidden": 100, "steps": 10_000, "dtype": np.float64}
-    told = []
+    outputs = []
     for usual in (True, False):
         if change == "shorter steps" and not usual:
             for name in ("FIRST_FALL", "LAST_FALL", "FALL_SHARE"):
                 monkeypatch.setattr(mt, name, getattr(mt, name) / 5)
         momentum = usual or change == "shorter steps"
         trained = mt.train(X, y, np.random.default_rng(1), momentum=momentum, **options)
-        told.append(trained.values(fresh) / trained.margin[:, None])
+        outputs.append(trained.values(fresh) / trained.margin[:, None])
         assert (trained.margins <= 1.01 * trained.margin[:, None]).all()
-    assert np.abs(told[0]).max() > 0.5
-    assert np.abs(told[0] - told[1]).max() < 0.05
+    assert np.abs(outputs[0]).max() > 0.5
+    assert np.abs(outputs[0] - outputs[1]).max() < 0.05
 
 
 def test_networks_in_a_batch_do_not_know_of_each_other(monkeypatch: pytest.MonkeyPatch) -> None:

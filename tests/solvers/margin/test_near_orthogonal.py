@@ -57,10 +57,10 @@ def test_trained_networks_keep_the_bound(d: int) -> None:
     assert (trained.margins <= 1.01 * trained.margin[0]).all()
     # Points made to come near the bound: sums of training points with the labels' signs
     Z = np.concatenate([rng.standard_normal((300, d)), 0.2 * y * rng.random((300, 5)) @ X[0]])
-    told, limits = np.abs(trained.values(Z)[0]) / trained.margin[0], near_orthogonal.bound(X[0], Z)
-    assert (told <= limits).all()
-    assert (told / limits).max() > 0.5
+    reached, limits = np.abs(trained.values(Z)[0]) / trained.margin[0], near_orthogonal.bound(X[0], Z)
+    assert (reached <= limits).all()
+    assert (reached / limits).max() > 0.5
     if found.ratio is not None:
         near = np.abs(Z @ X[0].T).max(axis=1) <= found.overlap
         assert near.sum() > 100
-        assert (told[near] <= found.ratio).all()
+        assert (reached[near] <= found.ratio).all()

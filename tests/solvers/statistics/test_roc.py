@@ -58,37 +58,37 @@ def test_a_surer_interval_is_wider(trials, part, confidence):
 
 @quick
 @given(scores, scores)
-def test_a_roc_curve_runs_from_nobody_to_everybody_and_takes_all_of_a_tie_or_none(members, strangers):
-    fpr, tpr = roc.roc(members, strangers)
+def test_a_roc_curve_runs_from_nobody_to_everybody_and_takes_all_of_a_tie_or_none(members, non_members):
+    fpr, tpr = roc.roc(members, non_members)
     assert (fpr[0], tpr[0], fpr[-1], tpr[-1]) == (0, 0, 1, 1)
     assert (np.diff(fpr) >= 0).all()
     assert (np.diff(tpr) >= 0).all()
-    assert len(fpr) == len(np.unique([*members, *strangers])) + 1
-    value = np.unique([*members, *strangers])[::-1][len(fpr) // 2 - 1]
+    assert len(fpr) == len(np.unique([*members, *non_members])) + 1
+    value = np.unique([*members, *non_members])[::-1][len(fpr) // 2 - 1]
     assert tpr[len(fpr) // 2] == pytest.approx(np.mean(members >= value))
-    assert fpr[len(fpr) // 2] == pytest.approx(np.mean(strangers >= value))
+    assert fpr[len(fpr) // 2] == pytest.approx(np.mean(non_members >= value))
 
 
 @quick
 @given(scores, scores, st.floats(0.001, 1))
-def test_the_rate_at_a_level_is_the_best_of_all_thresholds_that_keep_to_it(members, strangers, level):
-    at = roc.tpr_at(members, strangers, level)
-    if level * len(strangers) < 1 - 1e-6:
+def test_the_rate_at_a_level_is_the_best_of_all_thresholds_that_keep_to_it(members, non_members, level):
+    at = roc.tpr_at(members, non_members, level)
+    if level * len(non_members) < 1 - 1e-6:
         assert at is None
         return
-    fpr, tpr = roc.roc(members, strangers)
+    fpr, tpr = roc.roc(members, non_members)
     assert at.tpr == pytest.approx(tpr[fpr <= level + 1e-9].max())
     assert at.fpr <= level + 1e-9
     assert at.tpr == np.mean(members > at.threshold)
-    assert at.fpr == np.mean(strangers > at.threshold)
+    assert at.fpr == np.mean(non_members > at.threshold)
     assert at.interval[0] <= at.tpr <= at.interval[1]
     assert at.fpr_interval[0] <= at.fpr <= at.fpr_interval[1]
 
 
 @quick
 @given(scores, scores, st.floats(0.001, 1), st.floats(0.001, 1))
-def test_more_false_alarms_find_as_many_members_or_more(members, strangers, one, other):
-    ats = [roc.tpr_at(members, strangers, level) for level in sorted((one, other))]
+def test_more_false_alarms_find_as_many_members_or_more(members, non_members, one, other):
+    ats = [roc.tpr_at(members, non_members, level) for level in sorted((one, other))]
     if ats[0] is not None:
         assert ats[1] is not None
         assert ats[0].tpr <= ats[1].tpr
@@ -96,11 +96,11 @@ def test_more_false_alarms_find_as_many_members_or_more(members, strangers, one,
 
 
 @pytest.mark.parametrize(("count", "level", "there"), [(99, 0.01, False), (100, 0.01, True), (999, 0.001, False)])
-def test_a_rate_finer_than_one_stranger_is_refused(count, level, there):
+def test_a_rate_finer_than_one_non_member_is_refused(count, level, there):
     assert (roc.tpr_at(np.ones(5), np.zeros(count), level) is not None) == there
 
 
-def test_a_level_that_is_a_whole_number_of_strangers_allows_them_all():
+def test_a_level_that_is_a_whole_number_of_non_members_allows_them_all():
     at = roc.tpr_at(np.ones(1), np.arange(100.0), 0.29)  # 0.29 · 100 is a little less than 29 to the machine
     assert at.fpr == 0.29
 
@@ -124,28 +124,28 @@ def test_scores_that_know_nothing_find_as_many_members_as_the_null_says():
 
 @quick
 @given(scores, scores)
-def test_the_area_is_that_under_the_curve(members, strangers):
-    fpr, tpr = roc.roc(members, strangers)
-    area = roc.auc(members, strangers)
+def test_the_area_is_that_under_the_curve(members, non_members):
+    fpr, tpr = roc.roc(members, non_members)
+    area = roc.auc(members, non_members)
     assert area == pytest.approx(np.trapezoid(tpr, fpr))
-    truth = [True] * len(members) + [False] * len(strangers)
-    assert area == pytest.approx(roc_auc_score(truth, np.concatenate([members, strangers])))
+    truth = [True] * len(members) + [False] * len(non_members)
+    assert area == pytest.approx(roc_auc_score(truth, np.concatenate([members, non_members])))
 
 
 @quick
 @given(scores, scores, confidences)
-def test_the_area_turns_with_the_groups_and_stays_when_scores_are_stretched(members, strangers, confidence):
-    area, back = roc.auc(members, strangers), roc.auc(strangers, members)
+def test_the_area_turns_with_the_groups_and_stays_when_scores_are_stretched(members, non_members, confidence):
+    area, back = roc.auc(members, non_members), roc.auc(non_members, members)
     assert area + back == pytest.approx(1)
-    low, high = roc.auc_interval(members, strangers, confidence)
+    low, high = roc.auc_interval(members, non_members, confidence)
     assert low <= area <= high
-    assert roc.auc_interval(strangers, members, confidence) == pytest.approx((1 - high, 1 - low), abs=1e-9)
-    lower, higher = roc.auc_interval(members, strangers, (1 + confidence) / 2)
+    assert roc.auc_interval(non_members, members, confidence) == pytest.approx((1 - high, 1 - low), abs=1e-9)
+    lower, higher = roc.auc_interval(members, non_members, (1 + confidence) / 2)
     assert lower <= low <= high <= higher
-    order = np.unique(np.concatenate([members, strangers]))
-    ranks = [np.searchsorted(order, group).astype(float) for group in (members, strangers)]
+    order = np.unique(np.concatenate([members, non_members]))
+    ranks = [np.searchsorted(order, group).astype(float) for group in (members, non_members)]
     assert roc.auc(*ranks) == area
-    assert roc.advantage(*ranks) == roc.advantage(members, strangers)
+    assert roc.advantage(*ranks) == roc.advantage(members, non_members)
 
 
 def test_a_perfect_area_is_sure_to_be_high_only_with_many_records():
@@ -176,11 +176,11 @@ def test_the_interval_of_the_advantage_covers_that_of_the_best_threshold():
 
 @quick
 @given(scores, scores, confidences)
-def test_an_advantage_is_a_share_within_its_interval(members, strangers, confidence):
-    best = roc.advantage(members, strangers)
-    low, high = roc.advantage_interval(members, strangers, confidence)
+def test_an_advantage_is_a_share_within_its_interval(members, non_members, confidence):
+    best = roc.advantage(members, non_members)
+    low, high = roc.advantage_interval(members, non_members, confidence)
     assert 0 <= low <= best <= high <= 1
-    assert roc.auc(members, strangers) <= 0.5 + best - best**2 / 2 + 1e-9  # the most that it leaves room for
+    assert roc.auc(members, non_members) <= 0.5 + best - best**2 / 2 + 1e-9  # the most that it leaves room for
 
 
 def test_balanced_accuracy_is_the_mean_of_both_shares_and_its_interval_covers():
@@ -232,17 +232,17 @@ def test_the_bound_on_epsilon_allows_for_delta():
 
 @quick
 @given(scores, scores, st.floats(0.8, 0.99))
-def test_a_surer_bound_on_epsilon_is_lower_and_none_is_negative(members, strangers, confidence):
-    bound = roc.epsilon_bound(members, strangers, confidence=confidence)
-    assert 0 <= roc.epsilon_bound(members, strangers, confidence=(1 + confidence) / 2).epsilon <= bound.epsilon
-    assert roc.epsilon_bound(members, strangers, 0.3, confidence).epsilon <= bound.epsilon
+def test_a_surer_bound_on_epsilon_is_lower_and_none_is_negative(members, non_members, confidence):
+    bound = roc.epsilon_bound(members, non_members, confidence=confidence)
+    assert 0 <= roc.epsilon_bound(members, non_members, confidence=(1 + confidence) / 2).epsilon <= bound.epsilon
+    assert roc.epsilon_bound(members, non_members, 0.3, confidence).epsilon <= bound.epsilon
     assert bound.side in (("members", "non-members") if bound.epsilon > 0 else ("",))
-    assert bound.tried <= len(strangers)
+    assert bound.tried <= len(non_members)
 
 
 def test_the_bound_on_epsilon_of_perfect_scores_is_what_their_numbers_allow():
     fewer, more = (roc.epsilon_bound(np.ones(500), np.zeros(count)) for count in (50, 5000))
     assert (fewer.side, more.side) == ("non-members", "members")
     error = 0.05 / (2 * more.tried)
-    none_of_strangers, all_of_members = 1 - error ** (1 / 5000), error ** (1 / 500)
-    assert more.epsilon == pytest.approx(math.log((all_of_members - 1e-5) / none_of_strangers))
+    none_of_others, all_of_members = 1 - error ** (1 / 5000), error ** (1 / 500)
+    assert more.epsilon == pytest.approx(math.log((all_of_members - 1e-5) / none_of_others))

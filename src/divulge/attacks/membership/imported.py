@@ -60,15 +60,15 @@ class ImportedMembership(Attack[Scores, Membership]):
 
     def score(self, finding: Finding[Membership], held: Scores, truth: Truth) -> Finding[Membership]:
         """Measured, and a leak where members score above non-members beyond doubt."""
-        finding, evidence = scoring.measured(finding, truth, None)
-        if evidence is None:
+        finding, compared = scoring.measured(finding, truth, None)
+        if compared is None:
             return finding
-        if evidence.shows:
-            return replace(finding, verdict=Verdict.LEAK, summary=f"Members stand out: {evidence.words}.", power="")
+        if compared.shows:
+            return replace(finding, verdict=Verdict.LEAK, summary=f"Members stand out: {compared.words}.", power="")
         ends = finding.scores[scoring.AUC].interval
         if ends is not None and ends[1] < 0.5:
             lower, other = ("lower", "false") if self.higher else ("higher", "true")
             note = f"Members score below non-members: if a {lower} score means member, set higher = {other}."
             finding = replace(finding, notes=(*finding.notes, note))
-        power = f"It would have shown a difference that these intervals leave no room for: {evidence.words}."
+        power = f"It would have shown a difference that these intervals leave no room for: {compared.words}."
         return replace(finding, power=power)

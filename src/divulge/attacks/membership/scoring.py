@@ -52,25 +52,25 @@ def headline(level: float) -> str:
 
 def scored(finding: Finding[Membership], truth: Truth, candidates: Candidates | None) -> Finding[Membership]:
     """The finding with scores and figures; failed where the truth contradicts its claim, and never raised to a leak."""
-    finding, evidence = measured(finding, truth, candidates)
-    if evidence is None:
+    finding, compared = measured(finding, truth, candidates)
+    if compared is None:
         return finding
-    if finding.verdict is Verdict.LEAK and evidence.contradicts:
+    if finding.verdict is Verdict.LEAK and compared.contradicts:
         return replace(
             finding,
             verdict=Verdict.FAILED,
-            summary=f"The truth contradicts what the attack claimed: members do not stand out, with {evidence.words}.",
+            summary=f"The truth contradicts what the attack claimed: members do not stand out, with {compared.words}.",
             notes=(*finding.notes, f"Before the truth was looked at, the attack said: {finding.summary}"),
         )
-    if finding.verdict is Verdict.NONE_FOUND and evidence.shows:
+    if finding.verdict is Verdict.NONE_FOUND and compared.shows:
         return replace(
-            finding, notes=(*finding.notes, f"The truth shows more than the attack could claim: {evidence.words}.")
+            finding, notes=(*finding.notes, f"The truth shows more than the attack could claim: {compared.words}.")
         )
     return finding
 
 
 @dataclass(frozen=True)
-class Evidence:
+class Comparison:
     """What the truth says about a leak of membership."""
 
     shows: bool
@@ -83,7 +83,7 @@ class Evidence:
 
 def measured(
     finding: Finding[Membership], truth: Truth, candidates: Candidates | None
-) -> tuple[Finding[Membership], Evidence | None]:
+) -> tuple[Finding[Membership], Comparison | None]:
     """The finding with scores, figures and notes, its verdict as it was; and what the truth says, if it can."""
     loot = finding.loot
     if loot is None:
@@ -106,7 +106,7 @@ def measured(
         figures=(*_figures(groups, candidates), *finding.figures),
         notes=(*finding.notes, *notes, *more, _exposed(groups)),
     )
-    return changed, _evidence(groups, scores)
+    return changed, _compared(groups, scores)
 
 
 def members_of(truth: Truth, candidates: Candidates | None, count: int, records: Array | None = None) -> Array | None:
@@ -160,12 +160,12 @@ def _marks(X: Array, kind: np.dtype[np.generic]) -> list[bytes]:
 
 @dataclass(frozen=True, eq=False)
 class _Groups:
-    """Scores of members and of strangers, each record once, and where they were among the candidates."""
+    """Scores of members and of non-members, each record once, and where they were among the candidates."""
 
     members: Array
-    strangers: Array
+    non_members: Array
     member_rows: Array
-    stranger_rows: Array
+    non_member_rows: Array
     names: list[str]
     "Of all candidates, whoever they are."
 
@@ -192,24 +192,24 @@ class _Groups:
 
     @property
     def sizes(self) -> str:
-        return f"{len(self.members):,} members and {len(self.strangers):,} non-members"
+        return f"{len(self.members):,} members and {len(self.non_members):,} non-members"
 
 
 def _lacking(groups: _Groups) -> str:
     """Why there are no rates, where there are none."""
     if not len(groups.members):
         return "No rates: none of the candidates is a member, so there is nobody to find."
-    if len(groups.strangers) < FEW:
+    if len(groups.non_members) < FEW:
         return (
             f"No rates: at least {FEW} non-members are needed to know how often one is taken for a member, "
-            f"{len(groups.strangers)} are there."
+            f"{len(groups.non_members)} are there."
         )
     return ""
 
 
 def _scores(groups: _Groups, loot: Membership) -> tuple[dict[str, Score], list[str]]:
     """Every figure with its interval beside what scores that know nothing would have, and what has to be said of them."""
-    inside, outside, notes = groups.members, groups.strangers, []
+    inside, outside, notes = groups.members, groups.non_members, []
     scores = {}
     for level in LEVELS:
         at = roc.tpr_at(inside, outside, level)
@@ -222,11 +222,11 @@ def _scores(groups: _Groups, loot: Membership) -> tuple[dict[str, Score], list[s
         scores[headline(level)] = Score(at.tpr, at.null, useless, interval=at.interval)
     area, ends = roc.auc(inside, outside), roc.auc_interval(inside, outside)
     scores[AUC] = Score(area, 0.5, "scores that know nothing", interval=ends)
-    luck = roc.advantage_null(len(inside), len(outside))
+    null = roc.advantage_null(len(inside), len(outside))
     largest, ends = roc.advantage(inside, outside), roc.advantage_interval(inside, outside)
-    scores[ADVANTAGE] = Score(largest, luck, "the best threshold of scores that know nothing, on average", interval=ends)
+    scores[ADVANTAGE] = Score(largest, null, "the best threshold of scores that know nothing, on average", interval=ends)
     if loot.decisions.any():
-        called = loot.decisions[groups.member_rows], loot.decisions[groups.stranger_rows]
+        called = loot.decisions[groups.member_rows], loot.decisions[groups.non_member_rows]
         share, ends = roc.balanced_accuracy(*called)
         scores[ACCURACY] = Score(share, 0.5, "a coin for every record", "balanced", interval=ends)
     bound = roc.epsilon_bound(inside, outside, DELTA)
@@ -241,7 +241,7 @@ def _scores(groups: _Groups, loot: Membership) -> tuple[dict[str, Score], list[s
     return scores, notes
 
 
-def _evidence(groups: _Groups, scores: dict[str, Score]) -> Evidence:
+def _compared(groups: _Groups, scores: dict[str, Score]) -> Comparison:
     deciding = {name: scores[name] for name in (headline(LEVELS[0]), AUC, ACCURACY) if name in scores}
     words = ", ".join(
         f"{name} {score.value:.2g} ({score.interval[0]:.2g} to {score.interval[1]:.2g}; null {score.null:.2g})"
@@ -249,28 +249,28 @@ def _evidence(groups: _Groups, scores: dict[str, Score]) -> Evidence:
         if score.interval is not None
     )
     better = any(score.interval is not None and score.interval[0] > score.null for score in deciding.values())
-    inside, outside = groups.members, groups.strangers
+    inside, outside = groups.members, groups.non_members
     at = roc.tpr_at(inside, outside, LEVELS[0], SURE)
     beyond = at is not None and at.interval[0] > at.fpr_interval[1]  # whatever the threshold's own false alarms are
     shows = beyond or roc.auc_interval(inside, outside, SURE)[0] > 0.5
     unseen = len(inside) < FEW and scores[AUC].value > scores[AUC].null  # better than chance, of too few to be sure
-    return Evidence(shows, not better and not unseen, f"{words}, on {groups.sizes}")
+    return Comparison(shows, not better and not unseen, f"{words}, on {groups.sizes}")
 
 
 def _exposed(groups: _Groups) -> str:
     """The members that score highest, each with how many non-members do as well."""
-    told = []
+    named = []
     for place in _highest(groups.members):
-        as_high = int(np.sum(groups.strangers >= groups.members[place]))
-        told.append(f"{groups.names[groups.member_rows[place]]} ({groups.members[place]:.4g}, {as_high:,})")
-    many = f"how many of {len(groups.strangers):,} non-members score as high"
-    return f"Members most exposed, with their score and {many}: {', '.join(told)}."
+        as_high = int(np.sum(groups.non_members >= groups.members[place]))
+        named.append(f"{groups.names[groups.member_rows[place]]} ({groups.members[place]:.4g}, {as_high:,})")
+    many = f"how many of {len(groups.non_members):,} non-members score as high"
+    return f"Members most exposed, with their score and {many}: {', '.join(named)}."
 
 
 def _figures(groups: _Groups, candidates: Candidates | None) -> Iterator[Figure]:
     yield _roc(groups)
     yield Histogram(
-        "Scores of members and non-members", "score", {"members": groups.members, "non-members": groups.strangers}
+        "Scores of members and non-members", "score", {"members": groups.members, "non-members": groups.non_members}
     )
     if candidates is not None and candidates.shape is not None and similarity.pictured(candidates.shape):
         yield _gallery(groups, candidates.X, candidates.shape)
@@ -278,13 +278,13 @@ def _figures(groups: _Groups, candidates: Candidates | None) -> Iterator[Figure]
 
 def _roc(groups: _Groups) -> Curve:
     """On logarithmic axes, where rates of no record at all are drawn at the edges, as half a record."""
-    fpr, tpr = roc.roc(groups.members, groups.strangers)
+    fpr, tpr = roc.roc(groups.members, groups.non_members)
     low, high = roc.bounds(np.rint(tpr * len(groups.members)).astype(int), len(groups.members))
-    left, bottom = 1 / (2 * len(groups.strangers)), 1 / (2 * len(groups.members))
+    left, bottom = 1 / (2 * len(groups.non_members)), 1 / (2 * len(groups.members))
     x, ends = np.maximum(fpr, left), np.array([max(left, bottom), 1.0])
     return Curve(
         "Members found and false alarms",
-        f"false-positive rate of {len(groups.strangers):,} non-members (0 at the left edge)",
+        f"false-positive rate of {len(groups.non_members):,} non-members (0 at the left edge)",
         f"true-positive rate of {len(groups.members):,} members (0 at the bottom)",
         {"attack, with its 95 % band": (x, np.maximum(tpr, bottom)), "chance": (ends, ends)},
         log_x=True,
@@ -294,8 +294,8 @@ def _roc(groups: _Groups) -> Curve:
 
 
 def _gallery(groups: _Groups, X: Array, shape: tuple[int, ...]) -> ImagePairs:
-    sides = [(groups.members, groups.member_rows), (groups.strangers, groups.stranger_rows)]
-    count = min(len(groups.members), len(groups.strangers), EXPOSED)
+    sides = [(groups.members, groups.member_rows), (groups.non_members, groups.non_member_rows)]
+    count = min(len(groups.members), len(groups.non_members), EXPOSED)
     chosen = [(scores[_highest(scores)[:count]], rows[_highest(scores)[:count]]) for scores, rows in sides]
     shown = [X[rows].reshape(count, *(shape[:2] if shape[2:] == (1,) else shape)) for _, rows in chosen]
     low, high = (0.0, 1.0) if X.min() >= 0 and X.max() <= 1 else (float(X.min()), float(X.max()))

@@ -26,7 +26,7 @@ from divulge.contract import (
 from divulge.errors import BadInput, NotApplicable
 from divulge.solvers.images.span import Span, span
 from divulge.solvers.shadow import membership
-from divulge.solvers.shadow.membership import By, Told
+from divulge.solvers.shadow.membership import By, ShadowInference
 
 SURE = 1e-3
 "Chance that so many candidates are called members where none is one, from which a leak is claimed."
@@ -70,15 +70,17 @@ class SpanMembership(Attack[tuple[Weights, Candidates], Membership]):
         if seen.rank < 2:
             raise NotApplicable("no two directions of the first layer stand out of its start: training has hardly moved it")
         context.log(f"{seen.rank} directions of the first layer stand out of {len(seen.sizes)}.")
-        told = Told(**context.once("shadows", lambda rng: vars(self._told(held, seen, context, rng))))
-        return self._finding(Membership(told.scores, told.scores > told.threshold), told)
+        found = ShadowInference(**context.once("shadows", lambda rng: vars(self._inferred(held, seen, context, rng))))
+        return self._finding(Membership(found.scores, found.scores > found.threshold), found)
 
     def score(self, finding: Finding[Membership], held: tuple[Weights, Candidates], truth: Truth) -> Finding[Membership]:
         return scoring.scored(finding, truth, held[1])
 
-    def _told(self, held: tuple[Weights, Candidates], seen: Span, context: Context, rng: np.random.Generator) -> Told:
+    def _inferred(
+        self, held: tuple[Weights, Candidates], seen: Span, context: Context, rng: np.random.Generator
+    ) -> ShadowInference:
         weights, candidates = held
-        return membership.told(
+        return membership.infer(
             weights.layers,
             np.asarray(candidates.X, dtype=float),
             weights.mean,
@@ -92,21 +94,21 @@ class SpanMembership(Attack[tuple[Weights, Candidates], Membership]):
             progress=context.progress,
         )
 
-    def _finding(self, loot: Membership, told: Told) -> Finding[Membership]:
+    def _finding(self, loot: Membership, found: ShadowInference) -> Finding[Membership]:
         called, count = int(loot.decisions.sum()), len(loot.scores)
         power = (
-            f"On shadows, trained like the network on {told.planted} candidates each, {told.found:.0%} of members stand out "
-            f"of {len(told.strangers):,} others"
+            f"On shadows, trained like the network on {found.trained_on} candidates each, {found.recall:.0%} of members "
+            f"stand out of {len(found.non_members):,} others"
         )
         notes = [f"{power}; by what tells these apart candidates are scored."]
-        if told.made:
-            notes.append(f"There are so few candidates that {told.made} points were made of them for the shadow.")
+        if found.made:
+            notes.append(f"There are so few candidates that {found.made} points were made of them for the shadow.")
         about: dict[str, Any] = {
             "figures": (
                 Histogram(
                     "What tells members apart, on shadows where they are known",
                     "score",
-                    {"members": told.members, "non-members": told.strangers},
+                    {"members": found.members, "non-members": found.non_members},
                 ),
             ),
             "notes": tuple(notes),

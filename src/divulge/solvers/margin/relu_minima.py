@@ -46,8 +46,8 @@ LARGEST = 1500
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
-    """What is minimised over θ, which holds the weights (units, inputs) and biases of the layers in a row."""
+class DecayedObjective:
+    """loss(f_θ(X)) + decay/2 ‖θ‖², where θ holds the weights (units, inputs) and biases of the layers in a row."""
 
     shapes: tuple[tuple[int, int], ...]
     X: Tensor
@@ -78,27 +78,27 @@ class Problem:
         return self.loss(signal) + self.decay / 2 * (theta @ theta), torch.cat(inputs)
 
 
-def minimise(problem: Problem, theta: Tensor, iterations: int = 10_000) -> Tensor:
+def minimise(objective: DecayedObjective, theta: Tensor, iterations: int = 10_000) -> Tensor:
     """A local minimum near where L-BFGS comes from θ; it takes at most so many iterations for each width."""
     with threadpool_limits(1):  # threads cost more than they bring to small products
         for width in WIDTHS:
-            theta = _descend(problem, theta, width, iterations)
-        gradient = grad(lambda at: problem.value(at, width)[0])(theta)
-        if len(theta) > LARGEST or gradient.norm() > READY * problem.decay * (1 + theta.norm()):
+            theta = _descend(objective, theta, width, iterations)
+        gradient = grad(lambda at: objective.value(at, width)[0])(theta)
+        if len(theta) > LARGEST or gradient.norm() > READY * objective.decay * (1 + theta.norm()):
             return theta
-        settled = _settle(problem, theta, width)
-    return settled if problem.value(settled)[0] <= problem.value(theta)[0] * (1 + NOISE) else theta
+        settled = _settle(objective, theta, width)
+    return settled if objective.value(settled)[0] <= objective.value(theta)[0] * (1 + NOISE) else theta
 
 
-def leftover(problem: Problem, theta: Tensor, near: float = 1e-9) -> tuple[float, float]:
+def relative_residual(objective: DecayedObjective, theta: Tensor, near: float = 1e-9) -> tuple[float, float]:
     """‖gradient‖ / (decay ‖θ‖) as automatic differentiation has it, and without the directions that leave a kink."""
-    gradient = grad(lambda at: problem.value(at)[0])(theta).numpy()
-    inputs = problem.value(theta)[1]
-    idle = [(part.abs() <= near).all(dim=0).expand_as(part).reshape(-1) for part in problem.by_layer(inputs)]
+    gradient = grad(lambda at: objective.value(at)[0])(theta).numpy()
+    inputs = objective.value(theta)[1]
+    idle = [(part.abs() <= near).all(dim=0).expand_as(part).reshape(-1) for part in objective.by_layer(inputs)]
     kinks = torch.nonzero((inputs.abs() <= near) & ~torch.cat(idle))[:, 0]
-    across = jacrev(lambda at: problem.value(at)[1][kinks])(theta).numpy()
+    across = jacrev(lambda at: objective.value(at)[1][kinks])(theta).numpy()
     along = gradient - across.T @ lstsq(across.T, gradient, cond=SINGULAR)[0] if len(kinks) else gradient
-    whole = problem.decay * float(theta.norm()) or 1.0
+    whole = objective.decay * float(theta.norm()) or 1.0
     return float(np.linalg.norm(gradient)) / whole, float(np.linalg.norm(along)) / whole
 
 
@@ -109,29 +109,29 @@ def _rounded(signal: Tensor, width: float) -> Tensor:
     return width * ((signal + width) / (2 * width)).clamp(0, 1) ** 2 + (signal - width).clamp(min=0)
 
 
-def _descend(problem: Problem, theta: Tensor, width: float, iterations: int) -> Tensor:
+def _descend(objective: DecayedObjective, theta: Tensor, width: float, iterations: int) -> Tensor:
     def value(numbers: Any) -> tuple[float, Any]:
         at = torch.from_numpy(numbers).requires_grad_()
-        found = problem.value(at, width)[0]
+        found = objective.value(at, width)[0]
         return found.item(), torch.autograd.grad(found, at)[0].numpy()
 
     options: Any = {"maxiter": iterations, "maxfun": 2 * iterations, "maxcor": MEMORY, "ftol": 0}
-    options["gtol"] = CLOSE * problem.decay * float(theta.norm())
+    options["gtol"] = CLOSE * objective.decay * float(theta.norm())
     found = minimize(value, theta.numpy(), jac=True, method="L-BFGS-B", options=options)
     return torch.from_numpy(found.x.copy())
 
 
-def _settle(problem: Problem, theta: Tensor, width: float) -> Tensor:
+def _settle(objective: DecayedObjective, theta: Tensor, width: float) -> Tensor:
     """Newton's method on θ and the slopes at kinks; a slope that leaves 0 to 1 ends a kink, a changed sign begins one."""
-    inputs = problem.value(theta, width)[1]
+    inputs = objective.value(theta, width)[1]
     slopes = ((inputs + width) / (2 * width)).clamp(0, 1)
     kink = (slopes > 0) & (slopes < 1)
-    idle = [(part <= IDLE * width).all(dim=0) for part in problem.by_layer(inputs)]
+    idle = [(part <= IDLE * width).all(dim=0) for part in objective.by_layer(inputs)]
     best, least, sound = theta, np.inf, False
     for _ in range(STEPS):
-        theta, still = _silenced(problem, theta, idle)
+        theta, still = _silenced(objective, theta, idle)
         slopes, kink = torch.where(still, 0, slopes), kink & ~still
-        step, turn, left = _newton(problem, theta, slopes, kink)
+        step, turn, left = _newton(objective, theta, slopes, kink)
         if sound and left < least:
             best, least = theta, left
         elif least < ENOUGH:
@@ -139,44 +139,44 @@ def _settle(problem: Problem, theta: Tensor, width: float) -> Tensor:
         if least <= STILL:
             break
         theta, slopes = theta + step, slopes.masked_scatter(kink, slopes[kink] + turn)
-        inputs = problem.value(theta, slopes=slopes)[1]
+        inputs = objective.value(theta, slopes=slopes)[1]
         ends = kink & ((slopes < 0) | (slopes > 1))
         begins = ~kink & (inputs.abs() > ZERO) & ((inputs > 0) != (slopes > 0.5))
         sound = not (ends | begins).any()
         slopes = torch.where(begins, 0.5, slopes.clamp(0, 1))
         kink = (kink & ~ends) | begins
         # A unit turned round was to become 0 and went too far.
-        idle = [part.double().mean(dim=0) > 0.5 for part in problem.by_layer(begins)]
+        idle = [part.double().mean(dim=0) > 0.5 for part in objective.by_layer(begins)]
     return best
 
 
-def _silenced(problem: Problem, theta: Tensor, idle: list[Tensor]) -> tuple[Tensor, Tensor]:
+def _silenced(objective: DecayedObjective, theta: Tensor, idle: list[Tensor]) -> tuple[Tensor, Tensor]:
     """θ without the units that are idle, as decay makes them; and which pairs of points and units this concerns."""
     theta = theta.clone()
-    layers = problem.layers(theta)
+    layers = objective.layers(theta)
     for units, (W, b), (after, _) in zip(idle, layers, layers[1:], strict=False):
         W[units], b[units], after[:, units] = 0, 0, 0
-    return theta, torch.cat([units.expand(len(problem.X), -1).reshape(-1) for units in idle])
+    return theta, torch.cat([units.expand(len(objective.X), -1).reshape(-1) for units in idle])
 
 
-def _newton(problem: Problem, theta: Tensor, slopes: Tensor, kink: Tensor) -> tuple[Tensor, Tensor, float]:
+def _newton(objective: DecayedObjective, theta: Tensor, slopes: Tensor, kink: Tensor) -> tuple[Tensor, Tensor, float]:
     """Steps of θ and of the slopes at kinks towards no gradient and no input at a kink, and how far off these are."""
     kinks, size = torch.nonzero(kink)[:, 0], len(theta)
 
     def value(both: Tensor) -> tuple[Tensor, Tensor]:
-        return problem.value(both[:size], slopes=slopes.index_put((kinks,), both[size:]))
+        return objective.value(both[:size], slopes=slopes.index_put((kinks,), both[size:]))
 
-    def objective(both: Tensor) -> Tensor:
+    def total(both: Tensor) -> Tensor:
         return value(both)[0]
 
     def held(both: Tensor) -> Tensor:
         return value(both)[1][kinks]
 
     both = torch.cat([theta, slopes[kinks]])
-    gradient = grad(objective)(both)[:size]
+    gradient = grad(total)(both)[:size]
     inputs = held(both)
-    left = max(float(gradient.norm() / (problem.decay * theta.norm())), float(inputs.abs().max()) if len(kinks) else 0.0)
-    matrix = jacrev(grad(objective))(both)
+    left = max(float(gradient.norm() / (objective.decay * theta.norm())), float(inputs.abs().max()) if len(kinks) else 0.0)
+    matrix = jacrev(grad(total))(both)
     if len(kinks):
         matrix[size:] = jacrev(held)(both)
         matrix[size:, size:] = 0

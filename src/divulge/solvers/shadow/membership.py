@@ -1,7 +1,7 @@
-"""Which points a network was trained on, by what tells training points apart on shadows that are trained like it.
+"""Shadow-model membership inference: which points a network was trained on, by what tells them apart on shadows.
 
-Shadows are trained on some of the points in question, under the network's own labels. They say three things: how measures
-are best combined, what a point leaves outside networks that never saw it, and from where on a score is rare.
+Shadows are trained like the network on some of the points in question, under its own labels. They say three things: how
+measures are best combined, what a point leaves outside networks that never saw it, and from where on a score is rare.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ LOWER, MIDDLE = 0.25, 0.5
 
 
 @dataclass(frozen=True, eq=False)
-class Told:
+class ShadowInference:
     """Scores of the points, and what the shadows say of them."""
 
     scores: Array
@@ -41,18 +41,18 @@ class Told:
     "Above which a point is called a member."
     members: Array
     "Scores of the shadows' members, where the judge learned."
-    strangers: Array
-    planted: int
+    non_members: Array
+    trained_on: int
     "On how many points each shadow was trained."
     made: int
     "How many points were made up."
 
     @property
-    def found(self) -> float:
+    def recall(self) -> float:
         return float(np.mean(self.members > self.threshold))
 
 
-def told(
+def infer(
     layers: Layers,
     X: Array,
     mean: Array | None,
@@ -65,22 +65,22 @@ def told(
     shadows: int = 3,
     false_positives: float = 0.001,
     progress: Callable[[int, int], None] = lambda done, total: None,
-) -> Told:
+) -> ShadowInference:
     """Of points X (n, d) to the network x -> layers(x − mean); `count` is on how many it was trained, if that is known."""
     asked, origin = len(X), np.arange(len(X))
     if asked < FEW:
         made, source = _made_up(X, FEW - asked, shape, rng)
         X, origin, shadows = np.concatenate([X, made]), np.append(origin, source), 1
     labels = _labels(layers, X, mean)
-    planted: list[_Planted] = []
-    while len(planted) < shadows:
-        progress(len(planted), shadows)
-        first = planted[0].network if planted else None
-        planted.append(_planted(layers, seen, shape, X, labels, origin, count, first, rng))
+    trained: list[_TrainedShadow] = []
+    while len(trained) < shadows:
+        progress(len(trained), shadows)
+        first = trained[0].network if trained else None
+        trained.append(_train_shadow(layers, seen, shape, X, labels, origin, count, first, rng))
     progress(shadows, shadows)
     mine = _measures(by, layers, X, mean)
-    theirs = np.array([_measures(by, one.network.layers, X, None if mean is None else one.network.mean) for one in planted])
-    inside, outside = np.array([one.inside for one in planted]), np.array([one.outside for one in planted])
+    theirs = np.array([_measures(by, one.network.layers, X, None if mean is None else one.network.mean) for one in trained])
+    inside, outside = np.array([one.inside for one in trained]), np.array([one.outside for one in trained])
     alike = span_scores.detail(X) if by == "both" else None
 
     def apart(measures: Array, others: list[int]) -> Array:
@@ -89,21 +89,21 @@ def told(
             return np.array([span_scores.standard(one) for one in measures]).T
         return span_scores.compared(measures, alike, theirs[others], inside[others]).T
 
-    everyone = list(range(len(planted)))
+    everyone = list(range(len(trained)))
     learned = np.array([apart(theirs[one], [other for other in everyone if other != one]) for one in everyone])
     known = inside | outside
-    judge = CalibratedClassifier.fit(learned[known], inside[known].astype(float))
-    members, strangers = judge.log_odds(learned[inside]), judge.log_odds(learned[outside])
-    threshold = float(np.quantile(strangers, 1 - false_positives, method="higher"))
-    # Strangers of the network may be a little further out than those of a shadow: where there is room, keep clear of them.
+    classifier = CalibratedClassifier.fit(learned[known], inside[known].astype(float))
+    members, non_members = classifier.log_odds(learned[inside]), classifier.log_odds(learned[outside])
+    threshold = float(np.quantile(non_members, 1 - false_positives, method="higher"))
+    # Non-members of the network may be a little further out than those of a shadow: where there is room, keep clear of them.
     clear = float(np.quantile(members, LOWER if len(X) == asked else MIDDLE))
     threshold = max(threshold, (threshold + clear) / 2)
-    scores = judge.log_odds(apart(mine, everyone)[:asked])
-    return Told(scores, threshold, members, strangers, len(planted[0].network.X), len(X) - asked)
+    scores = classifier.log_odds(apart(mine, everyone)[:asked])
+    return ShadowInference(scores, threshold, members, non_members, len(trained[0].network.X), len(X) - asked)
 
 
 @dataclass(frozen=True, eq=False)
-class _Planted:
+class _TrainedShadow:
     network: shadow.Shadow
     inside: Array
     "(n,): points it was trained on."
@@ -111,7 +111,7 @@ class _Planted:
     "(n,): points that have nothing to do with those."
 
 
-def _planted(
+def _train_shadow(
     layers: Layers,
     seen: Span,
     shape: tuple[int, ...] | None,
@@ -121,7 +121,7 @@ def _planted(
     count: int | None,
     first: shadow.Shadow | None,
     rng: np.random.Generator,
-) -> _Planted:
+) -> _TrainedShadow:
     """A shadow trained on some of the points, as many as the first one and in the same way, if there is one.
 
     Where points were made of others, it learns those made of one half of them.
@@ -142,7 +142,7 @@ def _planted(
         decay = None if first is None else first.decay
         network = shadow.train_shadow(layers, seen, many, shape, rng, points=draw(many), passes=PASSES, decay=decay)
     inside = np.isin(np.arange(len(X)), order[: len(network.X)])
-    return _Planted(network, inside, ~inside if whole else ~np.isin(origin, kept))
+    return _TrainedShadow(network, inside, ~inside if whole else ~np.isin(origin, kept))
 
 
 def _measures(by: By, layers: Layers, X: Array, mean: Array | None) -> Array:

@@ -1,6 +1,6 @@
-"""How well scores tell members from strangers, each figure with the interval that its sample size allows.
+"""How well scores tell members from non-members, each figure with the interval that its sample size allows.
 
-A higher score means "member". Scores come as two arrays, of members and of strangers (non-members); records are taken to
+A higher score means "member". Scores come as two arrays, of members and of non-members; records are taken to
 answer independently of each other. A threshold takes all of a tie or none of it.
 """
 
@@ -16,9 +16,9 @@ from divulge.arrays import Array
 
 CONFIDENCE = 0.95
 ROUNDING = 1e-9
-"A share of the strangers that is a whole number but for this is that number: 0.29 · 100 is 28.999999999999996."
+"A share of the non-members that is a whole number but for this is that number: 0.29 · 100 is 28.999999999999996."
 DENSITY = 1.25
-"From one rank that is tried to the next, away from either end of the strangers: a bound is off by ln 1.25 at most for it."
+"From one rank that is tried to the next, away from either end of the non-members: a bound is off by ln 1.25 at most for it."
 HALVINGS = 60
 "Of an interval that holds the end of another one: no more digits are left."
 
@@ -35,11 +35,11 @@ class Operating:
     interval: tuple[float, float]
     "Of the true-positive rate."
     fpr: float
-    "The share of strangers called members: the level, or less where ties or whole numbers forbid it."
+    "The share of non-members called members: the level, or less where ties or whole numbers forbid it."
     fpr_interval: tuple[float, float]
-    "Of the false-positive rate; its upper end knows that strangers chose the threshold."
+    "Of the false-positive rate; its upper end knows that non-members chose the threshold."
     null: float
-    "What scores that know nothing find of the members, on average; more than the level where that is a few strangers only."
+    "What scores that know nothing find of the members, on average; more than the level where it lets few non-members pass."
 
 
 @dataclass(frozen=True)
@@ -65,23 +65,23 @@ def clopper_pearson(hits: int, trials: int, confidence: float = CONFIDENCE) -> t
 
 def bounds(hits: Array, trials: int, confidence: float = CONFIDENCE) -> tuple[Array, Array]:
     """Clopper and Pearson's intervals of many shares of one number of trials: their lower ends and their upper ends."""
-    spare = (1 - confidence) / 2
-    return _least(hits, trials, spare), _most(hits, trials, spare)
+    tail = (1 - confidence) / 2
+    return _least(hits, trials, tail), _most(hits, trials, tail)
 
 
-def tpr_at(members: Array, strangers: Array, level: float, confidence: float = CONFIDENCE) -> Operating | None:
-    """The true-positive rate where at most a share `level` of the strangers are called members.
+def tpr_at(members: Array, non_members: Array, level: float, confidence: float = CONFIDENCE) -> Operating | None:
+    """The true-positive rate where at most a share `level` of the non-members are called members.
 
-    None where that share is less than one stranger: so fine a rate was not measured. The threshold is a stranger's score, so
-    members know nothing of it and their interval is exact. Above the (k+1)-th largest of n strangers one more record of
-    their kind falls with a chance of (k + 1)/(n + 1), which is the null.
+    None where that share is less than one non-member: so fine a rate was not measured. The threshold is a non-member's
+    score, so members know nothing of it and their interval is exact. Above the (k+1)-th largest of n non-members one more
+    record of their kind falls with probability (k + 1)/(n + 1), which is the null.
     """
-    count = len(strangers)
+    count = len(non_members)
     allowed = math.floor(level * count + ROUNDING)
     if allowed < 1:
         return None
-    threshold = -math.inf if allowed >= count else float(np.sort(strangers)[count - 1 - allowed])
-    hits, false = int(np.sum(members > threshold)), int(np.sum(strangers > threshold))
+    threshold = -math.inf if allowed >= count else float(np.sort(non_members)[count - 1 - allowed])
+    hits, false = int(np.sum(members > threshold)), int(np.sum(non_members > threshold))
     low, _ = clopper_pearson(false, count, confidence)
     _, high = clopper_pearson(min(allowed, count), count, confidence)
     interval = clopper_pearson(hits, len(members), confidence)
@@ -89,57 +89,59 @@ def tpr_at(members: Array, strangers: Array, level: float, confidence: float = C
     return Operating(level, threshold, hits / len(members), interval, false / count, (low, high), null)
 
 
-def roc(members: Array, strangers: Array) -> tuple[Array, Array]:
+def roc(members: Array, non_members: Array) -> tuple[Array, Array]:
     """False- and true-positive rates at every distinct threshold, from (0, 0) to (1, 1)."""
-    values = np.unique(np.concatenate([members, strangers]))[::-1]
-    rates = [_above(group, values) / len(group) for group in (strangers, members)]
+    values = np.unique(np.concatenate([members, non_members]))[::-1]
+    rates = [_above(group, values) / len(group) for group in (non_members, members)]
     fpr, tpr = (np.concatenate([rate, [1.0]]) for rate in rates)
     return fpr, tpr
 
 
-def auc(members: Array, strangers: Array) -> float:
-    """The chance that a member scores above a stranger, a tie counting half."""
-    ordered = np.sort(strangers)
+def auc(members: Array, non_members: Array) -> float:
+    """The chance that a member scores above a non-member, a tie counting half."""
+    ordered = np.sort(non_members)
     below = np.searchsorted(ordered, members, "left") + np.searchsorted(ordered, members, "right")
-    return float(below.mean() / (2 * len(strangers)))
+    return float(below.mean() / (2 * len(non_members)))
 
 
-def auc_interval(members: Array, strangers: Array, confidence: float = CONFIDENCE) -> tuple[float, float]:
+def auc_interval(members: Array, non_members: Array, confidence: float = CONFIDENCE) -> tuple[float, float]:
     """Newcombe's method 5 (2006): those areas that are no further from the one measured than their own deviations allow.
 
     The deviation is Hanley and McNeil's with N* = (m + n)/2 − 1 for both samples, so an area of 1 has an interval as well.
     """
-    area = auc(members, strangers)
-    sizes = len(members), len(strangers)
+    area = auc(members, non_members)
+    sizes = len(members), len(non_members)
     far = float(special.ndtri((1 + confidence) / 2))
     return _furthest(area, 0.0, far, sizes), _furthest(area, 1.0, far, sizes)
 
 
-def advantage(members: Array, strangers: Array) -> float:
+def advantage(members: Array, non_members: Array) -> float:
     """The largest true-positive rate less false-positive rate of all thresholds; 0 at least, where nobody is called one."""
-    fpr, tpr = roc(members, strangers)
+    fpr, tpr = roc(members, non_members)
     return float(np.max(tpr - fpr))
 
 
-def advantage_null(members: int, strangers: int) -> float:
+def advantage_null(members: int, non_members: int) -> float:
     """What scores that know nothing have for their advantage on average, in samples of these sizes."""
-    return math.sqrt(math.pi / 8 * (1 / members + 1 / strangers))
+    return math.sqrt(math.pi / 8 * (1 / members + 1 / non_members))
 
 
-def advantage_interval(members: Array, strangers: Array, confidence: float = CONFIDENCE) -> tuple[float, float]:
+def advantage_interval(members: Array, non_members: Array, confidence: float = CONFIDENCE) -> tuple[float, float]:
     """Where the best threshold's advantage is in truth (Dvoretzky, Kiefer, Wolfowitz and Massart), whichever it is."""
     each = math.log(4 / (1 - confidence)) / 2  # two ends, and two samples at each
-    off = math.sqrt(each / len(members)) + math.sqrt(each / len(strangers))
-    best = advantage(members, strangers)
+    off = math.sqrt(each / len(members)) + math.sqrt(each / len(non_members))
+    best = advantage(members, non_members)
     return max(0.0, best - off), min(1.0, best + off)
 
 
-def balanced_accuracy(members: Array, strangers: Array, confidence: float = CONFIDENCE) -> tuple[float, tuple[float, float]]:
-    """The mean of the shares of members called members and of strangers called none, and its interval.
+def balanced_accuracy(
+    members: Array, non_members: Array, confidence: float = CONFIDENCE
+) -> tuple[float, tuple[float, float]]:
+    """The mean of the shares of members called members and of non-members called none, and its interval.
 
     Takes decisions, not scores. The two intervals are put together as Newcombe and Zou do: by the squares of their arms.
     """
-    shares = [(int(np.sum(members)), len(members)), (int(np.sum(~strangers.astype(bool))), len(strangers))]
+    shares = [(int(np.sum(members)), len(members)), (int(np.sum(~non_members.astype(bool))), len(non_members))]
     ends = [clopper_pearson(hits, trials, confidence) for hits, trials in shares]
     values = [hits / trials for hits, trials in shares]
     value = sum(values) / 2
@@ -147,21 +149,21 @@ def balanced_accuracy(members: Array, strangers: Array, confidence: float = CONF
     return value, (max(0.0, value - down), min(1.0, value + up))
 
 
-def epsilon_bound(members: Array, strangers: Array, delta: float = 1e-5, confidence: float = CONFIDENCE) -> EpsilonBound:
+def epsilon_bound(members: Array, non_members: Array, delta: float = 1e-5, confidence: float = CONFIDENCE) -> EpsilonBound:
     """The ε below which no (ε, δ)-differentially private training would have been told apart so well; never below 0.
 
-    Such training has TPR ≤ e^ε · FPR + δ and TNR ≤ e^ε · FNR + δ at every threshold. Thresholds are scores of strangers, at
-    ranks that only their number decides: above the (k+1)-th largest of n, strangers in general hold a share that is
+    Such training has TPR ≤ e^ε · FPR + δ and TNR ≤ e^ε · FNR + δ at every threshold. Thresholds are scores of non-members,
+    at ranks that only their number decides: above the (k+1)-th largest of n, non-members in general hold a share that is
     Beta(k + 1, n − k) distributed, or less with ties; its upper quantile is Clopper and Pearson's end for k of n. Members
     know nothing of that threshold, so their share has Clopper and Pearson's end as well. The two ends of every threshold
     share what may go wrong evenly (Bonferroni), so the best threshold may be chosen after looking. Records must answer
     independently of each other, as those of one model do only roughly.
     """
-    ranks = _ranks(len(strangers))
-    thresholds = np.sort(strangers)[len(strangers) - 1 - ranks]
-    spare = (1 - confidence) / (2 * len(ranks))
-    fpr = _most(ranks, len(strangers), spare)
-    tpr = _least(_above(members, thresholds), len(members), spare)
+    ranks = _ranks(len(non_members))
+    thresholds = np.sort(non_members)[len(non_members) - 1 - ranks]
+    tail = (1 - confidence) / (2 * len(ranks))
+    fpr = _most(ranks, len(non_members), tail)
+    tpr = _least(_above(members, thresholds), len(members), tail)
     with np.errstate(divide="ignore"):
         sides = {
             "members": np.log(np.maximum(tpr - delta, 0) / fpr),
@@ -180,7 +182,7 @@ def _above(scores: Array, thresholds: Array) -> Array:
 
 
 def _ranks(count: int) -> Array:
-    """Ranks to try of `count` strangers: the first ones, then ever further apart up to the middle; the same from below."""
+    """Ranks to try of `count` non-members: the first ones, then ever further apart up to the middle; the same from below."""
     ranks, rank = [0], 1.0
     while rank <= count / 2:
         ranks.append(int(rank))
