@@ -54,14 +54,15 @@ def main():
     print(f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}")
     for name, words in NAMES.items():
         scores = [found.scores for found in findings]
-        trained = [found.loot.trained for found in findings]
+        seen = [found.evidence for found in findings]
         score = "test error" if name == "none" else f"test error, {words}"
         row = [cell([each[score].null for each in scores]), cell([each[score].value for each in scores])]
         known = f"test error, {words}, known to the attacker"
         row.append(cell([each[known].value for each in scores]) if known in scores[0] else "–")
         if name in SIFTING:
-            row += [cell([each[f"{name}{kind} lost"][-1, 1] for each in trained]) for kind in ("", " knowing")]
-            row.append(cell([each[f"{name} lost"][-1, 0] for each in trained]))
+            row.append(cell([each.plain[name].lost[-1, 1] for each in seen]))
+            row.append(cell([each.knowing[name].lost[-1, 1] for each in seen]))
+            row.append(cell([each.plain[name].lost[-1, 0] for each in seen]))
         else:
             row += ["–"] * 3
         print(f"| {words} | {' | '.join(row)} |")

@@ -11,10 +11,10 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from divulge import Candidates, Context, Pipeline, datasets
-from divulge.contract import Access, Finding
+from divulge.contract import Access, Array, Finding, HeatMap
 from divulge.errors import BadInput
 from divulge.studies import PoisoningMap
-from divulge.studies.poisoning_map import WorstPoint, _Plane
+from divulge.studies.poisoning_map import WorstPoint
 
 WEAK = "largest validation error, weakest penalty"
 STRONG = "largest validation error, λ = 3.0"
@@ -48,8 +48,14 @@ def seen(finding: Finding[Access]) -> WorstPoint:
     return finding.evidence
 
 
-def values(finding: Finding[Access]) -> tuple[np.ndarray, ...]:
-    return tuple(figure.values for figure in finding.figures)
+def maps(finding: Finding[Access]) -> list[HeatMap]:
+    drawn = [figure for figure in finding.figures if isinstance(figure, HeatMap)]
+    assert len(drawn) == len(finding.figures) == 3
+    return drawn
+
+
+def values(finding: Finding[Access]) -> tuple[Array, ...]:
+    return tuple(figure.values for figure in maps(finding))
 
 
 @pytest.mark.parametrize("seed", [1, 5, 14])
@@ -87,13 +93,13 @@ def test_the_worst_point_is_in_the_box_and_the_figures_say_where(learner: str) -
     worst = seen(finding)
     assert worst.x.shape == (2,)
     assert (np.abs(worst.x) <= 9.5).all()
-    for figure in finding.figures[::2]:
+    for figure in maps(finding)[::2]:
         assert [len(x) for x, _ in figure.groups.values()] == [16, 16, 1]
         np.testing.assert_array_equal(np.ravel(list(figure.groups.values())[2]), worst.x)
-    row, column = np.unravel_index(finding.figures[0].values.argmax(), (12, 12))
-    assert finding.figures[0].values[row, column] == pytest.approx(100 * finding.scores[WEAK].value)
-    assert finding.figures[0].columns[[0, -1]].tolist() == [-9.5, 9.5]
-    assert [list(figure.lines) for figure in finding.figures] == [
+    row, column = np.unravel_index(maps(finding)[0].values.argmax(), (12, 12))
+    assert maps(finding)[0].values[row, column] == pytest.approx(100 * finding.scores[WEAK].value)
+    assert maps(finding)[0].columns[[0, -1]].tolist() == [-9.5, 9.5]
+    assert [list(figure.lines) for figure in maps(finding)] == [
         ["clean boundary", "with worst point"],
         ["clean boundary", "with worst point"],
         ["clean boundary"],
@@ -131,9 +137,9 @@ def test_labels_may_be_names_and_the_box_what_the_data_span() -> None:
     finding, plain = (draw(each, penalties=2, epochs=100) for each in (named, held))
     np.testing.assert_array_equal(values(finding), values(plain))
     assert seen(finding).label[0] in ("up", "down")
-    assert list(finding.figures[0].groups)[:2] == ["class down", "class up"]
+    assert list(maps(finding)[0].groups)[:2] == ["class down", "class up"]
     everything = np.concatenate([held.X, held.X_val])
-    assert [figure.columns[-1] for figure in finding.figures] == [everything[:, 0].max()] * 3
+    assert [figure.columns[-1] for figure in maps(finding)] == [everything[:, 0].max()] * 3
 
 
 def test_it_does_not_matter_how_many_positions_are_trained_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,7 +157,7 @@ def test_a_rate_that_diverges_somewhere_is_lowered_everywhere(monkeypatch: pytes
     assert "At rate 5 training diverges with some penalties" in whole.notes[-1]
     monkeypatch.setattr("divulge.studies.poisoning_map.MOST", 4 * 100 * 33 * 7)
     parts = draw(held, **options)
-    np.testing.assert_array_equal(parts.figures[1].values, whole.figures[1].values)
+    np.testing.assert_array_equal(maps(parts)[1].values, maps(whole)[1].values)
     assert parts.notes[-1] == whole.notes[-1]
 
 
@@ -168,7 +174,7 @@ def test_one_point_among_many_within_their_span_does_no_more_than_chance() -> No
 
 def test_four_places_are_a_map() -> None:
     finding = draw(clouds()[0], cells=2, penalties=2, epochs=20)
-    assert finding.figures[0].values.shape == (2, 2)
+    assert maps(finding)[0].values.shape == (2, 2)
     assert np.isfinite(finding.scores[GROWTH].value)
 
 
@@ -226,20 +232,3 @@ def test_what_cannot_be_drawn_is_said(changed: dict[str, Any], sentence: str) ->
 def test_mistakes_are_named(options: dict[str, Any], truth: Candidates | None, sentence: str) -> None:
     with pytest.raises(BadInput, match=sentence):
         draw(clouds()[0], truth, **{"epochs": 2, **options})
-
-
-@pytest.mark.parametrize(
-    ("W", "b", "ends"),
-    [
-        ((1.0, 0.0), 0.5, [(-0.5, -2), (-0.5, 2)]),
-        ((0.0, 2.0), 1.0, [(-1, -0.5), (1, -0.5)]),
-        ((2.0, 1.0), 0.0, [(-1, 2), (1, -2)]),
-        ((1.0, 1.0), 0.0, [(-1, 1), (1, -1)]),
-        ((1.0, 1.0), 9.0, []),
-        ((0.0, 0.0), 1.0, []),
-    ],
-)
-def test_boundaries_end_where_the_box_does(W: tuple[float, float], b: float, ends: list[tuple[float, float]]) -> None:
-    plane = _Plane(np.linspace(-1, 1, 3), np.linspace(-2, 2, 3))
-    x, y = plane.boundary(np.array([W]), np.array([b]))
-    np.testing.assert_allclose(np.column_stack([x, y]), np.reshape(ends, (-1, 2)))

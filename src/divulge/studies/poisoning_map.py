@@ -10,9 +10,10 @@ import numpy as np
 from pydantic import Field, PositiveFloat, PositiveInt
 from threadpoolctl import threadpool_limits
 
-from divulge.attacks.poisoning.attack import PAPER, TAXONOMY, Bounds, Poisoning, box
+from divulge.attacks.poisoning.attack import PAPER, TAXONOMY, Bounds, Poisoning
 from divulge.attacks.poisoning.learners import NETWORKS, Learner, Regime, learner_of, test_points
-from divulge.attacks.poisoning.outcome import CERTAIN, worse
+from divulge.attacks.poisoning.outcome import CERTAIN, paired_p_value
+from divulge.attacks.poisoning.records import FailedTraining, all_done, box
 from divulge.contract import (
     Access,
     Array,
@@ -29,9 +30,10 @@ from divulge.contract import (
     Verdict,
     option_class,
 )
-from divulge.errors import AttackFailed, BadInput, NotApplicable
+from divulge.errors import BadInput, NotApplicable
 from divulge.solvers.bilevel.ascent import Trainer
 from divulge.solvers.bilevel.inner import Diverged, Trained
+from divulge.studies.plane import Plane
 
 MOST = 1e8
 "Bytes that positions trained side by side may take."
@@ -91,13 +93,14 @@ class PoisoningMap(Study[Pipeline]):
                 f"expected a strength above the weakest penalty {self.bounds[0]:g}, got {self.strength:g}; raise it"
             )
         learner = self._learner(held)
-        plane = _Plane.over(held, self.cells)
+        plane = Plane.over(*box(held), self.cells)
         train = partial(_trained, learner=learner, held=held, positions=plane.positions)
         labels = range(2) if self.label == "worse" else [("first", "second").index(self.label)]
-        weak = max(_maps("weakest", train, [(side, self.bounds[0]) for side in labels], context), key=lambda each: each.most)
+        both = all_done(context.map("weakest", train, [(side, self.bounds[0]) for side in labels]))
+        weak = max(both, key=lambda each: each.most)
         grid = np.linspace(*self.bounds, self.penalties)
-        *others, strong = _maps(
-            "penalties", train, [(weak.side, float(each)) for each in (*grid[1:], self.strength)], context
+        *others, strong = all_done(
+            context.map("penalties", train, [(weak.side, float(each)) for each in (*grid[1:], self.strength)])
         )
         tried = [weak, *others]
         order = np.lexsort(([each.loss for each in tried], [each.error for each in tried]), axis=0)
@@ -124,7 +127,7 @@ class PoisoningMap(Study[Pipeline]):
             f"{_place(seen)} raises the test error from {errors[0]} to {errors[1]} with the {WEAK}; with "
             f"{self._strong} the worst point raises it from {errors[2]} to {errors[3]}."
         )
-        if worse(rises[0][1], rises[0][0]) < CERTAIN:
+        if paired_p_value(rises[0][1], rises[0][0]) < CERTAIN:
             return replace(finding, verdict=Verdict.LEAK, scores=scores, summary=claim, power="")
         if finding.verdict is Verdict.NONE_FOUND:
             return replace(finding, scores=scores, summary=f"{CHANCE}: {_lower(claim)}")
@@ -167,7 +170,7 @@ class PoisoningMap(Study[Pipeline]):
             f"{learner.shown(strong.most[0])}."
         )
         clean, poisoned = learner.wrong(*weak.models, np.asarray(held.X_val, float), held.y_val)
-        if worse(poisoned, clean) < CERTAIN:
+        if paired_p_value(poisoned, clean) < CERTAIN:
             return Finding.shown(seen, claim, **rest)
         return Finding.none_found(
             f"{CHANCE}: {_lower(claim)}",
@@ -225,46 +228,7 @@ class PoisoningMap(Study[Pipeline]):
 
 
 @dataclass(frozen=True, eq=False)
-class _Plane:
-    """The places that are tried: every combination of columns and rows, the ends of the box included."""
-
-    columns: Array
-    rows: Array
-
-    @classmethod
-    def over(cls, held: Pipeline, cells: int) -> _Plane:
-        low, high = box(held)
-        flat = np.flatnonzero(low >= high)
-        if len(flat):
-            raise NotApplicable(
-                f"feature {flat[0] + 1} may have one value only, so there is no plane to draw; give low and high of the "
-                "pipeline"
-            )
-        return cls(*(np.linspace(*ends, cells) for ends in zip(low, high, strict=True)))
-
-    @property
-    def positions(self) -> Array:
-        """(cells², 2), row by row."""
-        return np.stack(np.meshgrid(self.columns, self.rows), axis=-1).reshape(-1, 2)
-
-    def drawn(self, values: Array) -> Array:
-        """Values of positions, (rows, columns)."""
-        return values.reshape(len(self.rows), len(self.columns))
-
-    def boundary(self, W: Array, b: Array) -> tuple[Array, Array]:
-        """Where the line W·x + b = 0 enters and leaves the box, x and y; empty where it passes by."""
-        ends, sides = [], (self.columns[[0, -1]], self.rows[[0, -1]])
-        for axis, other in ((0, 1), (1, 0)):
-            for end in sides[axis]:
-                met = -(W[0, axis] * end + b[0]) / W[0, other] if W[0, other] else np.inf
-                if sides[other][0] <= met <= sides[other][1]:
-                    ends.append((end, met) if axis == 0 else (met, end))
-        crossed = np.array([min(ends), max(ends)] if ends else []).reshape(-1, 2)
-        return crossed[:, 0], crossed[:, 1]
-
-
-@dataclass(frozen=True, eq=False)
-class _Map:
+class PointMap(Evidence):
     """What a point of one class does with one penalty, wherever it is."""
 
     side: int
@@ -304,9 +268,9 @@ class _Shown:
     """The maps of a finding."""
 
     learner: Learner
-    plane: _Plane
-    weak: _Map
-    strong: _Map
+    plane: Plane
+    weak: PointMap
+    strong: PointMap
     best: Array
     "(positions,): the λ with the least validation error."
     rate: float
@@ -328,7 +292,7 @@ class _Shown:
         )
 
     def _drawn(
-        self, title: str, values: Array, value: str, held: Pipeline, by: _Map, limits: tuple[float, float] | None = None
+        self, title: str, values: Array, value: str, held: Pipeline, by: PointMap, limits: tuple[float, float] | None = None
     ) -> HeatMap:
         assert self.learner.classes is not None
         x, y = self.plane.positions[by.worst]
@@ -350,18 +314,10 @@ class _Shown:
         )
 
 
-def _maps(name: str, train: Any, items: list[tuple[int, float]], context: Context) -> list[_Map]:
-    found = context.map(name, train, items)
-    failures = [each["failed"] for each in found if "failed" in each]
-    if failures:
-        raise AttackFailed(failures[0])
-    return [_Map(**each) for each in found]
-
-
 def _trained(
     item: tuple[int, float], rng: np.random.Generator, *, learner: Learner, held: Pipeline, positions: Array
-) -> dict[str, Any]:
-    """Train with a point of one class at every position, and without it, all at one rate; a `_Map` as a dict."""
+) -> PointMap | FailedTraining:
+    """Train with a point of one class at every position, and without it, all at one rate."""
     assert learner.classes is not None
     side, strength = item
     X_val = np.asarray(held.X_val, float)
@@ -381,12 +337,10 @@ def _trained(
                 parts = [end(positions[low : low + size]) for low in range(0, len(positions), size)]
                 parts.append(learner.plain(train, 2, np.full((1, learner.penalties), strength)))
     except Diverged as reason:
-        return {"failed": f"with λ = {strength:.2g} {reason}"}
+        return FailedTraining(f"with λ = {strength:.2g} {reason}")
     W, b, loss = (np.concatenate([getattr(part, name) for part in parts]) for name in ("W", "b", "value"))
     error = learner.wrong(W, b, X_val, held.y_val).mean(axis=1)
-    return {
-        "side": side, "error": error[:-1], "loss": loss[:-1], "W": W, "b": b, "clean": float(error[-1]), "rate": rate
-    }  # fmt: skip
+    return PointMap(side, error[:-1], loss[:-1], W, b, float(error[-1]), rate)
 
 
 def _rate(train: Trainer) -> float:

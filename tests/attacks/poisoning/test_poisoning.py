@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +15,14 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from divulge import Candidates, Context, Pipeline, datasets
 from divulge.attacks import Poisoning
 from divulge.attacks.poisoning import campaign
+from divulge.attacks.poisoning.outcome import PoisonedPipelines
+from divulge.attacks.poisoning.records import Campaign, FailedTraining, PoisonBatch, Setting
 from divulge.auditing import audit
-from divulge.contract import Finding, Poison
+from divulge.contract import Array, Curve, Finding, ImagePairs, Poison
+from divulge.contract.truth import Truth
 from divulge.errors import BadInput
 
-QUICK = {"points": 12, "batch": 6, "iterations": 15, "starts": 2}
+QUICK: dict[str, Any] = {"points": 12, "batch": 6, "iterations": 15, "starts": 2}
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +30,7 @@ def digits() -> datasets.Dataset:
     return datasets.load("mnist-0-8", samples=200, seed=3)
 
 
-def pipeline(digits: datasets.Dataset, **more: object) -> Pipeline:
+def pipeline(digits: datasets.Dataset, **more: Any) -> Pipeline:
     return Pipeline(digits.X[:120], digits.y[:120], digits.X[120:], digits.y[120:], shape=(28, 28), **more)
 
 
@@ -32,9 +38,35 @@ def truth(digits: datasets.Dataset) -> dict[str, Candidates]:
     return {"candidates": Candidates(digits.X_test, digits.y_test)}
 
 
+def quick(**options: Any) -> Poisoning:
+    return Poisoning(**QUICK | options)
+
+
+def won(finding: Finding[Poison]) -> tuple[Poison, Array]:
+    """The points, and what they were made of."""
+    assert finding.loot is not None
+    assert finding.loot.start is not None
+    return finding.loot, finding.loot.start
+
+
+def seen(finding: Finding[Poison]) -> PoisonedPipelines:
+    assert isinstance(finding.evidence, PoisonedPipelines)
+    return finding.evidence
+
+
+def strengths(finding: Finding[Poison], setting: Setting) -> Array:
+    """(splits, levels, penalties)"""
+    return seen(finding).settings[setting].poisoned.strengths
+
+
+def errors(finding: Finding[Poison]) -> Curve:
+    assert isinstance(finding.figures[0], Curve)
+    return finding.figures[0]
+
+
 @pytest.fixture(scope="module")
 def found(digits: datasets.Dataset) -> Finding[Poison]:
-    return Poisoning(**QUICK)(pipeline(digits), truth=truth(digits), context=Context(0))
+    return quick()(pipeline(digits), truth=truth(digits), context=Context(0))
 
 
 def test_a_few_points_raise_the_test_error_far_above_wrong_labels_alone(found: Finding[Poison]) -> None:
@@ -53,8 +85,8 @@ def test_re_tuning_the_penalty_saves_most_of_it_and_the_penalty_grows(found: Fin
 
 
 def test_the_error_is_that_of_a_model_trained_on_the_loot(found: Finding[Poison], digits: datasets.Dataset) -> None:
-    loot = found.loot
-    strength = loot.trained["cross-validated strengths"][0, -1, 0]
+    loot, _ = won(found)
+    strength = strengths(found, "cross-validated")[0, -1, 0]
     model = LogisticRegression(C=np.exp(-strength), tol=1e-10, max_iter=10_000)
     model.fit(np.vstack([digits.X[:120], loot.X]), np.concatenate([digits.y[:120], loot.y]))
     assert 1 - model.score(digits.X_test, digits.y_test) == pytest.approx(found.scores["test error"].value, abs=0.006)
@@ -63,12 +95,12 @@ def test_the_error_is_that_of_a_model_trained_on_the_loot(found: Finding[Poison]
 def test_points_stay_in_the_box_and_keep_the_label_that_their_start_does_not_have(
     found: Finding[Poison], digits: datasets.Dataset
 ) -> None:
-    loot = found.loot
+    loot, start = won(found)
     assert loot.X.min() >= 0
     assert loot.X.max() <= 1
     held_out = {row.tobytes(): label for row, label in zip(digits.X[120:], digits.y[120:], strict=True)}
-    assert [held_out[row.tobytes()] for row in loot.start] == [-label for label in loot.y]
-    for batch in (loot.start[:6], loot.start[6:]):
+    assert [held_out[row.tobytes()] for row in start] == [-label for label in loot.y]
+    for batch in (start[:6], start[6:]):
         assert len(np.unique(batch, axis=0)) == 6
 
 
@@ -82,7 +114,7 @@ def test_a_box_a_feature_is_kept(digits: datasets.Dataset) -> None:
         high=high,
         low=0.0,
     )
-    loot = Poisoning(**QUICK | {"alone": True})(held).loot
+    loot, _ = won(quick(alone=True)(held))
     assert (high - loot.X).min() >= 0
     assert (loot.X >= 0).all()
 
@@ -95,34 +127,36 @@ def test_figures_show_errors_penalty_weights_and_pictures(found: Finding[Poison]
         "How large the re-tuned weights are",
     ]
     assert "Contributed points" in titles
-    errors = found.figures[0]
-    np.testing.assert_allclose(errors.series["penalty tuned on clean data"][0], [0, 5, 10])
-    assert errors.series["penalty tuned on clean data"][1][-1] == pytest.approx(100 * found.scores["test error"].value)
+    shares, percent = errors(found).series["penalty tuned on clean data"]
+    np.testing.assert_allclose(shares, [0, 5, 10])
+    assert percent[-1] == pytest.approx(100 * found.scores["test error"].value)
+    assert isinstance(found.figures[-1], ImagePairs)
     assert len(found.figures[-1].left) == 12
 
 
 def test_without_test_points_the_validation_error_is_reported_and_said_to_be_biased(digits: datasets.Dataset) -> None:
-    blind = Poisoning(**QUICK)(pipeline(digits))
+    blind = quick()(pipeline(digits))
     assert "validation error" in blind.scores
     assert "test error" not in blind.scores
     assert any("optimised against" in note for note in blind.notes)
 
 
 def test_several_splits_give_an_interval(digits: datasets.Dataset) -> None:
-    finding = Poisoning(**QUICK | {"repetitions": 3, "alone": True, "points": 6})(pipeline(digits), truth=truth(digits))
-    low, high = finding.scores["test error"].interval
-    assert low < finding.scores["test error"].value < high
-    assert finding.loot.trained["cross-validated W"].shape[:2] == (3, 2)
-    assert finding.figures[0].bands
+    finding = quick(repetitions=3, alone=True, points=6)(pipeline(digits), truth=truth(digits))
+    error = finding.scores["test error"]
+    assert error.interval is not None
+    assert error.interval[0] < error.value < error.interval[1]
+    assert seen(finding).settings["cross-validated"].poisoned.W.shape[:2] == (3, 2)
+    assert errors(finding).bands
 
 
 @pytest.mark.parametrize("hyperparameter", ["fixed", "cross-validated", "learned"])
 def test_every_way_of_setting_the_penalty_stops_early_too(digits: datasets.Dataset, hyperparameter: str) -> None:
-    options = {"hyperparameter": hyperparameter, "regime": "early-stopped", "epochs": 60, "alone": True}
-    finding = Poisoning(**QUICK | options)(pipeline(digits), truth=truth(digits))
+    options: dict[str, Any] = {"hyperparameter": hyperparameter, "regime": "early-stopped", "epochs": 60, "alone": True}
+    finding = quick(**options)(pipeline(digits), truth=truth(digits))
     assert any(note.startswith("Regime: the pipeline stops early, after 60 steps") for note in finding.notes)
-    errors = next(iter(finding.figures[0].series.values()))[1]
-    assert errors[-1] > errors[0]
+    percent = next(iter(errors(finding).series.values()))[1]
+    assert percent[-1] > percent[0]
 
 
 def test_a_pipeline_without_anything_to_raise_is_none_found() -> None:
@@ -138,18 +172,19 @@ def test_a_regression_is_poisoned_too() -> None:
     X = rng.normal(size=(160, 10))
     y = X @ rng.normal(size=10) + 0.1 * rng.normal(size=160)
     held = Pipeline(X[:60], y[:60], X[60:90], y[60:90], learner="ridge")
-    finding = Poisoning(**QUICK)(held, truth={"candidates": Candidates(X[90:], y[90:])})
+    finding = quick()(held, truth={"candidates": Candidates(X[90:], y[90:])})
     assert finding.verdict == "leak"
     error = finding.scores["test squared error"]
-    assert error.value > 5 * finding.figures[0].series["penalty tuned on clean data"][1][0]
-    strength = finding.loot.trained["cross-validated strengths"][0, -1, 0]
-    model = Ridge(alpha=np.exp(strength)).fit(np.vstack([X[:60], finding.loot.X]), np.append(y[:60], finding.loot.y))
+    assert error.value > 5 * errors(finding).series["penalty tuned on clean data"][1][0]
+    loot, _ = won(finding)
+    strength = strengths(finding, "cross-validated")[0, -1, 0]
+    model = Ridge(alpha=np.exp(strength)).fit(np.vstack([X[:60], loot.X]), np.append(y[:60], loot.y))
     assert np.mean((model.predict(X[90:]) - y[90:]) ** 2) / np.var(y[90:]) == pytest.approx(error.value, rel=1e-4)
 
 
 @pytest.mark.parametrize("learner", ["ridge_classifier", "linear_svc"])
 def test_other_linear_classifiers_are_poisoned_too(digits: datasets.Dataset, learner: str) -> None:
-    finding = Poisoning(**QUICK | {"alone": True})(pipeline(digits, learner=learner), truth=truth(digits))
+    finding = quick(alone=True)(pipeline(digits, learner=learner), truth=truth(digits))
     assert finding.verdict == "leak"
     assert finding.scores["test error"].value > finding.scores["test error"].null
 
@@ -157,28 +192,28 @@ def test_other_linear_classifiers_are_poisoned_too(digits: datasets.Dataset, lea
 def test_three_classes_are_poisoned_with_labels_that_are_not_theirs() -> None:
     digits = datasets.load("mnist", only=[0, 1, 8], samples=150, seed=0)
     held = Pipeline(digits.X[:90], digits.y[:90], digits.X[90:], digits.y[90:], shape=(28, 28))
-    options = {**QUICK, "alone": True, "regime": "early-stopped", "epochs": 60}
-    finding = Poisoning(**options)(held, truth={"candidates": Candidates(digits.X_test, digits.y_test)})
+    attack = quick(alone=True, regime="early-stopped", epochs=60)
+    finding = attack(held, truth={"candidates": Candidates(digits.X_test, digits.y_test)})
     true = {row.tobytes(): label for row, label in zip(digits.X[90:], digits.y[90:], strict=True)}
-    assert all(true[row.tobytes()] != label for row, label in zip(finding.loot.start, finding.loot.y, strict=True))
-    assert set(finding.loot.y) <= {0, 1, 8}
+    loot, start = won(finding)
+    assert all(true[row.tobytes()] != label for row, label in zip(start, loot.y, strict=True))
+    assert set(loot.y) <= {0, 1, 8}
     assert finding.scores["test error"].value > finding.scores["test error"].null
 
 
 def test_names_of_classes_survive(digits: datasets.Dataset) -> None:
     names = np.where(digits.y > 0, "eight", "zero")
     held = Pipeline(digits.X[:120], names[:120], digits.X[120:], names[120:])
-    finding = Poisoning(**QUICK | {"alone": True, "points": 6})(held)
-    assert set(finding.loot.y) <= {"eight", "zero"}
+    finding = quick(alone=True, points=6)(held)
+    assert set(won(finding)[0].y) <= {"eight", "zero"}
 
 
 def test_a_penalty_for_each_group_of_features_is_learned(digits: datasets.Dataset) -> None:
     groups = np.repeat(np.arange(4), 196)
-    options = {**QUICK, "hyperparameter": "learned", "alone": True, "points": 6}
-    finding = Poisoning(**options)(pipeline(digits, groups=groups), truth=truth(digits))
-    strengths = finding.loot.trained["learned strengths"]
-    assert strengths.shape == (1, 2, 4)
-    assert np.ptp(strengths[0, -1]) > 0.1
+    attack = quick(hyperparameter="learned", alone=True, points=6)
+    learned = strengths(attack(pipeline(digits, groups=groups), truth=truth(digits)), "learned")
+    assert learned.shape == (1, 2, 4)
+    assert np.ptp(learned[0, -1]) > 0.1
 
 
 def test_a_network_is_poisoned_by_name_or_as_a_module() -> None:
@@ -187,7 +222,8 @@ def test_a_network_is_poisoned_by_name_or_as_a_module() -> None:
     X = rng.normal(size=(160, 2)) * 1.2
     y = (X[:, 0] > 0).astype(int)
     X[:, 0] += 0.7 * (2 * y - 1)
-    options = {"points": 8, "batch": 8, "iterations": 8, "starts": 1, "alone": True, "hyperparameter": "fixed"}
+    options: dict[str, Any] = {"points": 8, "batch": 8, "iterations": 8, "starts": 1, "alone": True}
+    options["hyperparameter"] = "fixed"
     options |= {"regime": "early-stopped", "epochs": 40, "rate": 0.5, "step": 0.2}
     torch.manual_seed(0)
     module = torch.nn.Sequential(torch.nn.Linear(2, 5), torch.nn.Tanh(), torch.nn.Linear(5, 1))
@@ -195,8 +231,8 @@ def test_a_network_is_poisoned_by_name_or_as_a_module() -> None:
     for held in (Pipeline(*data, learner="two-layer"), Pipeline.of(module, *data)):
         finding = Poisoning(**options)(held, truth={"candidates": Candidates(X[100:], y[100:])})
         assert finding.verdict != "not applicable"
-        assert finding.loot.X.shape == (8, 2)
-        clean, after = finding.figures[0].series["fixed penalty"][1]
+        assert won(finding)[0].X.shape == (8, 2)
+        clean, after = errors(finding).series["fixed penalty"][1]
         assert after > clean
     assert Poisoning()(held).verdict == "not applicable"
     assert "early-stopped" in Poisoning()(held).summary
@@ -205,14 +241,20 @@ def test_a_network_is_poisoned_by_name_or_as_a_module() -> None:
 def test_validation_points_that_are_training_points_are_counted(digits: datasets.Dataset) -> None:
     held = Pipeline(digits.X[:120], digits.y[:120], digits.X[110:], digits.y[110:])
     said: list[str] = []
-    finding = Poisoning(**QUICK | {"alone": True, "points": 6})(held, context=Context(log=said.append))
+    finding = quick(alone=True, points=6)(held, context=Context(log=said.append))
     assert any(note.startswith("10 of 90 validation points are training points too") for note in finding.notes)
     assert said
 
 
 def test_a_training_that_diverges_is_said_to_and_its_steps_halved(digits: datasets.Dataset) -> None:
-    options = {"regime": "early-stopped", "epochs": 40, "rate": 50.0, "hyperparameter": "fixed", "alone": True}
-    finding = Poisoning(**QUICK | options)(pipeline(digits))
+    options: dict[str, Any] = {
+        "regime": "early-stopped",
+        "epochs": 40,
+        "rate": 50.0,
+        "hyperparameter": "fixed",
+        "alone": True,
+    }
+    finding = quick(**options)(pipeline(digits))
     assert any(note.startswith("Training diverged at rate 50; it was halved") for note in finding.notes)
 
 
@@ -227,9 +269,9 @@ def test_a_training_that_diverges_is_said_to_and_its_steps_halved(digits: datase
         ({"y": np.linspace(0, 1, 120), "y_val": np.linspace(0, 1, 120)[:80]}, "use ridge"),
     ],
 )
-def test_what_cannot_be_attacked_says_why(digits: datasets.Dataset, changes: dict[str, object], said: str) -> None:
-    parts = {"X": digits.X[:120], "y": digits.y[:120], "X_val": digits.X[120:], "y_val": digits.y[120:]}
-    finding = Poisoning(**QUICK)(Pipeline(**parts | changes))
+def test_what_cannot_be_attacked_says_why(digits: datasets.Dataset, changes: dict[str, Any], said: str) -> None:
+    parts: dict[str, Any] = {"X": digits.X[:120], "y": digits.y[:120], "X_val": digits.X[120:], "y_val": digits.y[120:]}
+    finding = quick()(Pipeline(**parts | changes))
     assert finding.verdict == "not applicable"
     assert said in finding.summary
 
@@ -251,7 +293,7 @@ def test_more_points_than_memory_or_validation_points_allow_are_refused(digits: 
         ({"hyperparameter": "grid"}, "'hyperparameter'"),
     ],
 )
-def test_options_that_make_no_sense_are_refused(options: dict[str, object], said: str) -> None:
+def test_options_that_make_no_sense_are_refused(options: dict[str, Any], said: str) -> None:
     with pytest.raises(BadInput, match=said):
         Poisoning(**options)
 
@@ -262,31 +304,94 @@ def test_a_fixed_penalty_out_of_bounds_is_refused(digits: datasets.Dataset) -> N
 
 
 def test_test_points_that_do_not_fit_are_refused(digits: datasets.Dataset) -> None:
-    options = {**QUICK, "alone": True, "points": 6}
+    attack = quick(alone=True, points=6)
     with pytest.raises(BadInput, match="784 features"):
-        Poisoning(**options)(pipeline(digits), truth={"candidates": Candidates(digits.X_test[:, :5], digits.y_test)})
+        attack(pipeline(digits), truth={"candidates": Candidates(digits.X_test[:, :5], digits.y_test)})
     with pytest.raises(BadInput, match="classes of the training points"):
-        Poisoning(**options)(pipeline(digits), truth={"candidates": Candidates(digits.X_test, digits.y_test + 5)})
+        attack(pipeline(digits), truth={"candidates": Candidates(digits.X_test, digits.y_test + 5)})
 
 
 def test_finished_levels_are_kept_when_a_run_is_interrupted(
     digits: datasets.Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    held, options = {"pipeline": pipeline(digits)}, {"poisoning": {**QUICK, "alone": True}}
-    given = {"attacks": ["poisoning"], "options": options, "workers": 1}
+    held = {"pipeline": pipeline(digits)}
+    given: dict[str, Any] = {"attacks": ["poisoning"], "options": {"poisoning": {**QUICK, "alone": True}}, "workers": 1}
     whole = audit(held, **given, out=tmp_path / "whole")
-    real, seen, interrupted = campaign.contribute, [], [True]
+    real, before, interrupted = campaign.contribute, [], [True]
 
-    def counted(item: dict[str, Any], rng: np.random.Generator, **rest: Any) -> dict[str, Any]:
-        seen.append(len(item["points"]))
-        if seen[-1] and interrupted:
+    def counted(state: Campaign, rng: np.random.Generator, **rest: Any) -> PoisonBatch | FailedTraining:
+        before.append(len(state.points))
+        if before[-1] and interrupted:
             raise KeyboardInterrupt
-        return real(item, rng, **rest)
+        return real(state, rng, **rest)
 
     monkeypatch.setattr(campaign, "contribute", counted)
     with pytest.raises(KeyboardInterrupt):
         audit(held, **given, out=tmp_path / "cut")
     interrupted.clear()
     resumed = audit(held, **given, out=tmp_path / "cut")
-    assert seen == [0, 6, 6]
-    np.testing.assert_array_equal(resumed.findings[0].loot.X, whole.findings[0].loot.X)
+    assert before == [0, 6, 6]
+    loot, known = resumed.findings[0].loot, whole.findings[0].loot
+    assert isinstance(loot, Poison)
+    assert isinstance(known, Poison)
+    np.testing.assert_array_equal(loot.X, known.X)
+
+
+def failing(after: int) -> Any:
+    """A step that gives up once so many points are there."""
+    real = campaign.contribute
+
+    def contribute(state: Campaign, rng: np.random.Generator, **rest: Any) -> PoisonBatch | FailedTraining:
+        return FailedTraining("no minimum") if len(state.points) >= after else real(state, rng, **rest)
+
+    return contribute
+
+
+def test_levels_before_a_training_that_fails_are_reported_and_the_rest_is_not(
+    digits: datasets.Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(campaign, "contribute", failing(6))
+    finding = quick(alone=True)(pipeline(digits), truth=truth(digits))
+    assert won(finding)[0].X.shape == (6, 784)
+    assert seen(finding).ended == "no minimum"
+    assert "Ended after 6 of 12 points: no minimum" in finding.notes
+    monkeypatch.setattr(campaign, "contribute", failing(0))
+    nothing = quick(alone=True)(pipeline(digits))
+    assert (nothing.verdict, nothing.summary) == ("failed", "No minimum.")
+
+
+def test_a_scored_finding_says_of_test_points_what_the_blind_one_says_of_validation_points(
+    digits: datasets.Dataset,
+) -> None:
+    held = Pipeline(digits.X[:120], digits.y[:120], digits.X[110:], digits.y[110:], shape=(28, 28))
+    attack = quick(regime="early-stopped", epochs=40, rate=50.0, iterations=40)
+    blind, scored = (attack(held, truth=known, context=Context(0)) for known in (None, truth(digits)))
+    settings = ("Weakest penalty", "Penalty tuned on clean data", "Penalty re-tuned", "Strongest penalty")
+    for notes, where in ((blind.notes, "validation"), (scored.notes, "test")):
+        assert [note.partition(" error ")[0] for note in notes[:4]] == [f"{name}: {where}" for name in settings]
+    assert "optimised against" in blind.notes[4]
+    assert scored.notes[4:] == blind.notes[5:]
+    kept = ("10 of 90 validation points", "Regime: the pipeline stops early", "Training diverged at rate 50", "Where the")
+    for begin in kept:
+        assert any(note.startswith(begin) for note in scored.notes)
+
+
+def test_scoring_reads_nothing_that_is_written_for_people(found: Finding[Poison], digits: datasets.Dataset) -> None:
+    attack, held = quick(), pipeline(digits)
+    blind = attack(held, context=Context(0))
+    mute = replace(blind, summary="Hidden.", notes=(), figures=(), scores={})
+    scored = attack.score(mute, held, Truth(truth(digits)))
+    assert (scored.verdict, scored.summary) == (found.verdict, found.summary)
+    assert scored.notes == found.notes
+    assert scored.scores == found.scores
+
+
+def test_a_finding_without_its_evidence_is_left_as_it_is(digits: datasets.Dataset, found: Finding[Poison]) -> None:
+    bare = replace(found, evidence=None)
+    assert quick().score(bare, pipeline(digits), Truth(truth(digits))) is bare
+
+
+def test_torch_is_imported_by_those_who_train_networks_alone() -> None:
+    modules = "divulge.attacks.poisoning.attack, divulge.studies.poisoning_defences.study, divulge.studies.poisoning_map"
+    ran = subprocess.run([sys.executable, "-c", f"import {modules}, sys; sys.exit('torch' in sys.modules)"], check=False)
+    assert ran.returncode == 0

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from divulge.arrays import Array
 from divulge.solvers.bilevel.ascent import Draw, Starts, Trainer, ascend, tuned
 from divulge.solvers.bilevel.implicit import Converged
 from divulge.solvers.bilevel.inner import RISKS, Shared, Trained, targets
@@ -19,11 +20,11 @@ FEATURES = 12
 CLASSES = np.arange(2)
 
 
-def boxed(points: np.ndarray, targets: np.ndarray) -> np.ndarray:
+def boxed(points: Array, targets: Array) -> Array:
     return np.clip(points, LOW, HIGH)
 
 
-def blobs(n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def blobs(n: int, rng: np.random.Generator) -> tuple[Array, Array]:
     """Two clouds in the box that touch."""
     y = np.arange(n) % 2
     return np.clip(0.5 + 0.12 * (2 * y[:, None] - 1) + 0.2 * rng.standard_normal((n, FEATURES)), LOW, HIGH), y
@@ -51,15 +52,30 @@ def trainers(shared: Shared) -> dict[str, Trainer]:
     return {"early-stopped": EarlyStopped(shared, steps=60, rate=0.3), "converged": Converged(shared)}
 
 
+class Recording:
+    """A trainer, with what it was asked for and said at each iteration."""
+
+    def __init__(self, train: Trainer) -> None:
+        self.train = train
+        self.values: list[Array] = []
+        self.strengths: list[Array] = []
+
+    def __call__(self, points: Array, targets: Array, strengths: Array, *, penalties: bool = True) -> Trained:
+        trained = self.train(points, targets, strengths, penalties=penalties)
+        self.values.append(trained.value)
+        self.strengths.append(strengths)
+        return trained
+
+
 @pytest.mark.parametrize("kind", ["early-stopped", "converged"])
 def test_points_stay_in_the_box_and_the_loss_rises(kind: str) -> None:
     shared, draws = setting()
-    train = trainers(shared)[kind]
+    train = Recording(trainers(shared)[kind])
     strengths = np.array([-1.0])
     found = ascend(train, draws(1), strengths, boxed, starts=5, iterations=40, step=0.5)
     assert ((found.points >= LOW) & (found.points <= HIGH)).all()
-    assert found.value > 1.1 * found.trail[0]
-    assert found.value == pytest.approx(found.trail.max(), rel=1e-6)
+    assert found.value > 1.1 * train.values[0].max()
+    assert found.value == np.max(train.values)
     again = trainers(shared)[kind](found.points[None], found.targets[None], strengths[None])
     assert again.value[0] == pytest.approx(found.value, rel=1e-5)
 
@@ -68,8 +84,9 @@ def test_points_stay_in_the_box_and_the_loss_rises(kind: str) -> None:
 @pytest.mark.parametrize("step", [0.01, 3.0, 100.0])
 def test_the_loss_is_never_below_that_of_the_start_whatever_the_step(seed: int, step: float) -> None:
     shared, draws = setting()
-    found = ascend(trainers(shared)["early-stopped"], draws(seed), np.zeros(1), boxed, starts=1, iterations=10, step=step)
-    assert found.value >= found.trail[0]
+    train = Recording(trainers(shared)["early-stopped"])
+    found = ascend(train, draws(seed), np.zeros(1), boxed, starts=1, iterations=10, step=step)
+    assert found.value >= train.values[0].max()
     assert found.restarts == 0
 
 
@@ -97,9 +114,9 @@ def test_more_points_do_more_harm() -> None:
 
 
 def test_each_point_moves_by_the_step_and_by_less_and_less() -> None:
-    seen: list[np.ndarray] = []
+    seen: list[Array] = []
 
-    def train(points: np.ndarray, targets: np.ndarray, strengths: np.ndarray, *, penalties: bool = True) -> Trained:
+    def train(points: Array, targets: Array, strengths: Array, *, penalties: bool = True) -> Trained:
         seen.append(points)
         slopes = np.full_like(points, 1e-6)
         return made(points.sum(axis=(1, 2)), slopes, np.zeros_like(strengths))
@@ -109,11 +126,11 @@ def test_each_point_moves_by_the_step_and_by_less_and_less() -> None:
     np.testing.assert_allclose(lengths, np.array([0.8, 0.6, 0.4, 0.2])[:, None, None] * np.ones((1, 2, 3)))
 
 
-def made(value: np.ndarray, points: np.ndarray, strengths: np.ndarray) -> Trained:
+def made(value: Array, points: Array, strengths: Array) -> Trained:
     return Trained(value, points, strengths, np.zeros((len(value), 1, 2)), np.zeros((len(value), 1)))
 
 
-def free(points: np.ndarray, targets: np.ndarray) -> np.ndarray:
+def free(points: Array, targets: Array) -> Array:
     return points
 
 
@@ -124,7 +141,7 @@ def flat(count: int) -> Starts:
 class Valleys:
     """A made-up trainer: starts labelled 0 are stuck where they are, those labelled 1 climb."""
 
-    def __call__(self, points: np.ndarray, targets: np.ndarray, strengths: np.ndarray, *, penalties: bool = True) -> Trained:
+    def __call__(self, points: Array, targets: Array, strengths: Array, *, penalties: bool = True) -> Trained:
         climbs = targets[:, 0, :1] == 1
         value = 1 + climbs[:, 0] * (1 + points[:, 0, 0])
         slopes = np.zeros_like(points)
@@ -191,23 +208,24 @@ def test_starts_that_are_given_come_first_and_are_left_as_they_were(starts: int)
 
 
 def test_penalties_descend_by_direction_within_their_bounds_and_the_last_points_win() -> None:
-    draw, _ = luck([1])
+    (draw, _), train = luck([1]), Recording(Valleys())
     found = ascend(
-        Valleys(), draw, np.array([0.0, 5.0]), free, starts=1, iterations=4, step=1.0, descent=0.4, bounds=(-9.0, 5.0)
+        train, draw, np.array([0.0, 5.0]), free, starts=1, iterations=4, step=1.0, descent=0.4, bounds=(-9.0, 5.0)
     )
-    np.testing.assert_allclose(found.strength_trail[:, 0], np.cumsum([0, 0.4, 0.3, 0.2, 0.1]))
-    np.testing.assert_array_equal(found.strength_trail[:, 1], 5.0)
-    np.testing.assert_array_equal(found.strengths, found.strength_trail[-1])
-    assert found.value == found.trail[-1]
+    np.testing.assert_allclose(np.array(train.strengths)[:, 0, 0], np.cumsum([0, 0.4, 0.3, 0.2, 0.1]))
+    np.testing.assert_array_equal(np.array(train.strengths)[:, 0, 1], 5.0)
+    np.testing.assert_array_equal(found.strengths, train.strengths[-1][0])
+    assert found.value == train.values[-1][0]
 
 
 def test_fixed_penalties_stay_and_their_gradient_is_not_asked_for() -> None:
-    def train(points: np.ndarray, targets: np.ndarray, strengths: np.ndarray, *, penalties: bool = True) -> Trained:
+    def train(points: Array, targets: Array, strengths: Array, *, penalties: bool = True) -> Trained:
         assert not penalties
         return Valleys()(points, targets, strengths)
 
-    found = ascend(train, luck([1])[0], np.array([0.3]), free, starts=1, iterations=5, step=0.1)
-    np.testing.assert_array_equal(found.strength_trail, np.full((6, 1), 0.3))
+    recorded = Recording(train)
+    ascend(recorded, luck([1])[0], np.array([0.3]), free, starts=1, iterations=5, step=0.1)
+    np.testing.assert_array_equal(recorded.strengths, np.full((6, 1, 1), 0.3))
 
 
 @pytest.mark.parametrize("kind", ["early-stopped", "converged"])

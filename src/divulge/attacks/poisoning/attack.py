@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any, ClassVar, Literal
@@ -10,9 +11,9 @@ import numpy as np
 from pydantic import AfterValidator, Field, PositiveFloat, PositiveInt
 
 from divulge.attacks.poisoning import campaign
-from divulge.attacks.poisoning.campaign import Split, Terms
 from divulge.attacks.poisoning.learners import Learner, Regime, learner_of, test_points
-from divulge.attacks.poisoning.outcome import NAMES, Measured, Outcome, measured
+from divulge.attacks.poisoning.outcome import NAMES, Measured, Outcome, PoisonedPipelines, PoisonedSetting, measured
+from divulge.attacks.poisoning.records import Campaign, PipelineModels, PipelineSplit, Setting, Terms, all_done, box
 from divulge.contract import (
     Access,
     Array,
@@ -109,85 +110,77 @@ class Poisoning(Attack[Pipeline, Poison]):
             )
         learner = learner_of(held, self.regime, self.epochs, self.rate, self.width, context.seed)
         self.check_size(held, learner)
-        notes = [*_overlap(held, context), self._regime(learner)]
-        terms = self.terms(held)
-        states, failure = self._campaign(held, learner, terms, context)
-        done = min(len(state["levels"]) for state in states)
-        if done == 0:
-            raise AttackFailed(failure)
-        counts = np.concatenate([[0], np.cumsum(self.batches()[:done])])
-        outcome = Outcome(learner, counts, len(held.X), _arrays(states, done), self.hyperparameter)
-        if failure:
-            notes.append(f"Ended after {counts[-1]} of {self.points} points: {failure}")
-        notes += _training_notes(states, done, self.rate, learner)
-        own = next(state for state in states if state["setting"] == self.hyperparameter and state["split number"] == 0)
-        loot = _loot(own, held, done, outcome)
-        blind = measured(outcome, "validation", partial(_untouched, states, done))
-        return self._judged(blind, loot, notes, terms)
+        overlap = _overlap(held)
+        if overlap:
+            context.log(_trusted(overlap, held))
+        campaigns, ended = self._campaigns(held, learner, context)
+        if not campaigns[0].batches:
+            raise AttackFailed(ended)
+        seen = _seen(campaigns, overlap, ended, self.rate)
+        own = next(each for each in campaigns if each.setting == self.hyperparameter and each.number == 0)
+        loot = Poison(own.points, own.labels, held.shape, own.begun)
+        outcome = Outcome(learner, seen, len(held.X), self.hyperparameter)
+        return self._judged(measured(outcome, "validation", partial(_untouched, campaigns)), loot, seen, held)
 
     def score(self, finding: Finding[Poison], held: Pipeline, truth: Truth) -> Finding[Poison]:
-        if finding.loot is None:
+        seen = finding.evidence
+        if finding.loot is None or not isinstance(seen, PoisonedPipelines):
             return finding
         learner = learner_of(held, self.regime, self.epochs, self.rate, self.width, finding.provenance.seed)
         test = test_points(truth, held, learner)
         if test is None:
             return finding
-        arrays = dict(finding.loot.trained)
-        outcome = Outcome(learner, arrays.pop("counts"), len(held.X), arrays, self.hyperparameter)
+        outcome = Outcome(learner, seen, len(held.X), self.hyperparameter)
         by_test = measured(outcome, "test", lambda setting: [test] * self.repetitions)
-        blind = {note.split(":")[0] for note in by_test.notes()}
-        kept = [note for note in finding.notes if note.split(":")[0] not in blind and "optimised against" not in note]
         terms = self.terms(held)
-        evidence: dict[str, Any] = {
+        rest: dict[str, Any] = {
             "scores": by_test.scores(),
             "figures": by_test.figures(finding.loot, terms.low, terms.high),
-            "notes": (*by_test.notes(), *kept),
+            "notes": (*by_test.notes(), *self._notes(seen, held)),
         }
         if by_test.raised:
-            return replace(finding, verdict=Verdict.LEAK, summary=by_test.sentence(), power="", **evidence)
+            return replace(finding, verdict=Verdict.LEAK, summary=by_test.sentence(), power="", **rest)
         if finding.verdict is Verdict.NONE_FOUND:
-            return replace(finding, summary=f"{CHANCE}: {by_test.sentence()}", **evidence)
+            return replace(finding, summary=f"{CHANCE}: {by_test.sentence()}", **rest)
         claim = f"The rise on validation points does not hold on test points: {by_test.sentence()}"
-        return replace(finding, verdict=Verdict.FAILED, summary=claim, **evidence)
+        return replace(finding, verdict=Verdict.FAILED, summary=claim, **rest)
 
-    def _campaign(
-        self, held: Pipeline, learner: Learner, terms: Terms, context: Context
-    ) -> tuple[list[dict[str, Any]], str]:
-        """Every setting on every split, with the levels that were finished; and why no more were."""
-        split = Split(np.asarray(held.X, float), held.y, np.asarray(held.X_val, float), held.y_val)
-        prepare = partial(campaign.prepare, learner=learner, given=split, terms=terms, settings=self._settings())
-        prepared = context.map("clean", prepare, range(self.repetitions))
-        failures = [each["failed"] for each in prepared if "failed" in each]
-        if failures:
-            raise AttackFailed(failures[0])
-        states = [
-            {"setting": setting, "split number": number, "split": each["split"], "clean": clean, "levels": []}
-            for number, each in enumerate(prepared)
-            for setting, clean in each["settings"].items()
+    def _campaigns(self, held: Pipeline, learner: Learner, context: Context) -> tuple[list[Campaign], str]:
+        """Every setting on every split, with the batches that all of them finished; and why no more were."""
+        terms = self.terms(held)
+        prepare = partial(
+            campaign.prepare, learner=learner, given=PipelineSplit.of(held), terms=terms, settings=self._settings()
+        )
+        campaigns = [
+            Campaign(setting, each.split, clean, number)
+            for number, each in enumerate(all_done(context.map("clean", prepare, range(self.repetitions))))
+            for setting, clean in each.clean.items()
         ]
         for level, size in enumerate(self.batches(), 1):
-            items = [campaign.next_batch(state, size) for state in states]
-            results = context.map(f"level-{level}", partial(campaign.contribute, learner=learner, terms=terms), items)
-            failures = [each["failed"] for each in results if "failed" in each]
-            if failures:
-                return states, failures[0]
-            for state, result in zip(states, results, strict=True):
-                state["levels"].append(result)
-        return states, ""
+            contribute = partial(campaign.contribute, size=size, learner=learner, terms=terms)
+            steps = context.map(f"level-{level}", contribute, campaigns)
+            try:
+                made = all_done(steps)
+            except AttackFailed as reason:
+                return campaigns, str(reason)
+            campaigns = [each.followed_by(batch) for each, batch in zip(campaigns, made, strict=True)]
+        return campaigns, ""
 
-    def _judged(self, blind: Measured, loot: Poison, notes: list[str], terms: Terms) -> Finding[Poison]:
-        evidence: dict[str, Any] = {
+    def _judged(self, blind: Measured, loot: Poison, seen: PoisonedPipelines, held: Pipeline) -> Finding[Poison]:
+        terms = self.terms(held)
+        rest: dict[str, Any] = {
+            "evidence": seen,
             "scores": blind.scores(),
             "figures": blind.figures(loot, terms.low, terms.high),
             "notes": (
                 *blind.notes(),
                 "Validation points, less those that contributed points began as, are what both sides optimised against: "
                 "give test points as truth for an error that neither saw.",
-                *notes,
+                *self._notes(seen, held),
             ),
         }
         if blind.raised:
-            return Finding.leak(loot, blind.sentence(), **evidence)
+            return Finding.leak(loot, blind.sentence(), **rest)
         weakest = "weak" if "weak" in blind.errors else self.hyperparameter
         reached = blind.outcome.learner.shown(blind.mean(weakest))
         return Finding.none_found(
@@ -195,12 +188,12 @@ class Poisoning(Attack[Pipeline, Poison]):
             power=f"the same attack reaches {reached} with the {NAMES[weakest]}; a rise that chance explains with less than "
             "1 % would have counted",
             loot=loot,
-            **evidence,
+            **rest,
         )
 
-    def _settings(self) -> dict[str, float | None]:
+    def _settings(self) -> dict[Setting, float | None]:
         """Setting -> its λ, or None where it has to be found."""
-        every: dict[str, float | None] = {
+        every: dict[Setting, float | None] = {
             "weak": self.bounds[0],
             "fixed": self.strength,
             "cross-validated": None,
@@ -239,86 +232,82 @@ class Poisoning(Attack[Pipeline, Poison]):
                 f"{MEMORY / 1e9:.0f} are allowed; lower points, starts or epochs"
             )
 
-    def _regime(self, learner: Learner) -> str:
+    def _notes(self, seen: PoisonedPipelines, held: Pipeline) -> list[str]:
+        """What there is to say whichever points the error is measured on."""
+        notes = [_trusted(seen.overlap, held)] if seen.overlap else []
         if self.regime == "converged":
-            return "Regime: the pipeline trains to the end, as scikit-learn does; the attack differentiates the minimum."
-        return (
-            f"Regime: the pipeline stops early, after {self.epochs} steps of gradient descent at rate {self.rate:g}; the "
-            "attack differentiates those steps."
+            notes.append(
+                "Regime: the pipeline trains to the end, as scikit-learn does; the attack differentiates the minimum."
+            )
+        else:
+            notes.append(
+                f"Regime: the pipeline stops early, after {self.epochs} steps of gradient descent at rate {self.rate:g}; "
+                "the attack differentiates those steps."
+            )
+        if seen.ended:
+            notes.append(f"Ended after {seen.counts[-1]} of {self.points} points: {seen.ended}")
+        if self.regime == "early-stopped" and seen.rate < self.rate:
+            notes.append(
+                f"Training diverged at rate {self.rate:g}; it was halved until it settled, to {seen.rate:.3g} at the least."
+            )
+        if seen.restarts:
+            notes.append(f"{seen.restarts} starts were stuck behind the best and began anew.")
+        if seen.over_saddle is not None:
+            notes.append(
+                "Where the penalty is re-tuned, points and penalty moved against each other first, then points alone "
+                "against the penalty this ended at; the stronger is reported (validation loss "
+                f"{100 * seen.over_saddle:+.1f} % over the saddle)."
+            )
+        return notes
+
+
+def _seen(campaigns: Sequence[Campaign], overlap: int, ended: str, rate: float) -> PoisonedPipelines:
+    """What the campaigns came to, as arrays over splits and levels."""
+    settings = {}
+    for setting in dict.fromkeys(each.setting for each in campaigns):
+        chosen = [each for each in campaigns if each.setting == setting]
+        settings[setting] = PoisonedSetting(
+            _stacked([[each.clean, *(batch.poisoned for batch in each.batches)] for each in chosen]),
+            _stacked([[each.clean, *(batch.mislabelled for batch in each.batches)] for each in chosen]),
         )
+    batches = [batch for each in campaigns for batch in each.batches]
+    answered = [batch for each in campaigns if each.setting == "learned" for batch in each.batches]
+    return PoisonedPipelines(
+        np.concatenate([[0], np.cumsum([len(batch.points) for batch in campaigns[0].batches])]),
+        settings,
+        overlap,
+        ended,
+        min((batch.rate for batch in batches if batch.rate), default=rate),
+        sum(batch.restarts for batch in batches),
+        float(np.mean([batch.value / max(batch.saddle, 1e-12) - 1 for batch in answered])) if answered else None,
+    )
 
 
-def box(held: Pipeline) -> tuple[Array, Array]:
-    """Where contributed points may be: as the pipeline says, or what its data span, of pictures all pixels together."""
-    everything = np.concatenate([held.X, held.X_val])
-    ends = everything.min(axis=0), everything.max(axis=0)
-    if held.shape is not None:
-        ends = np.full(len(ends[0]), ends[0].min()), np.full(len(ends[1]), ends[1].max())
-    low = ends[0] if held.low is None else np.asarray(held.low)
-    high = ends[1] if held.high is None else np.asarray(held.high)
-    return low.astype(float), high.astype(float)
+def _stacked(models: Sequence[Sequence[PipelineModels]]) -> PipelineModels:
+    """(splits, levels, ...)"""
+    return PipelineModels.stacked([PipelineModels.stacked(levels) for levels in models])
 
 
-def _arrays(states: list[dict[str, Any]], done: int) -> dict[str, Array]:
-    """Models and penalties of every setting, (splits, levels, ...)."""
-    arrays: dict[str, Array] = {}
-    for setting in dict.fromkeys(state["setting"] for state in states):
-        chosen = [state for state in states if state["setting"] == setting]
-        for kind in ("W", "b", "strengths"):
-            rows = [[each["clean"][kind], *(level[kind] for level in each["levels"][:done])] for each in chosen]
-            arrays[f"{setting} {kind}"] = np.array(rows)
-        for kind in ("W", "b"):
-            rows = [[each["clean"][kind], *(level[f"null {kind}"] for level in each["levels"][:done])] for each in chosen]
-            arrays[f"{setting} null {kind}"] = np.array(rows)
-    return arrays
-
-
-def _loot(own: dict[str, Any], held: Pipeline, done: int, outcome: Outcome) -> Poison:
-    levels = own["levels"][:done]
-    X, y, start = (np.concatenate([level[kind] for level in levels]) for kind in ("points", "labels", "begun"))
-    return Poison(X, y, held.shape, start, {"counts": outcome.counts, **outcome.arrays})
-
-
-def _untouched(states: list[dict[str, Any]], done: int, setting: str) -> list[tuple[Array, Array]]:
+def _untouched(campaigns: Sequence[Campaign], setting: str) -> list[tuple[Array, Array]]:
     """Validation points of every split that no contributed point began as: the model was not given those, mislabelled."""
     kept = []
-    for state in states:
-        if state["setting"] == setting:
-            split = Split(**state["split"])
-            used = np.concatenate([level["rows"] for level in state["levels"][:done]])
+    for each in campaigns:
+        if each.setting == setting:
+            split, used = each.split, np.concatenate([batch.rows for batch in each.batches])
             rest = np.setdiff1d(np.arange(len(split.y_val)), used)
             rows = rest if len(rest) else np.arange(len(split.y_val))
             kept.append((split.X_val[rows], split.y_val[rows]))
     return kept
 
 
-def _overlap(held: Pipeline, context: Context) -> list[str]:
+def _overlap(held: Pipeline) -> int:
+    """How many validation points are training points too."""
     known = {row.tobytes() for row in np.ascontiguousarray(held.X, float)}
-    both = sum(row.tobytes() in known for row in np.ascontiguousarray(held.X_val, float))
-    if not both:
-        return []
-    said = (
-        f"{both} of {len(held.X_val)} validation points are training points too, so re-tuning trusts points that it was "
+    return sum(row.tobytes() in known for row in np.ascontiguousarray(held.X_val, float))
+
+
+def _trusted(overlap: int, held: Pipeline) -> str:
+    return (
+        f"{overlap} of {len(held.X_val)} validation points are training points too, so re-tuning trusts points that it was "
         "fitted to; keep the two apart."
     )
-    context.log(said)
-    return [said]
-
-
-def _training_notes(states: list[dict[str, Any]], done: int, rate: float, learner: Learner) -> list[str]:
-    notes = []
-    levels = [level for state in states for level in state["levels"][:done]]
-    least = min((level["rate"] for level in levels if level["rate"]), default=rate)
-    if learner.regime == "early-stopped" and least < rate:
-        notes.append(f"Training diverged at rate {rate:g}; it was halved until it settled, to {least:.3g} at the least.")
-    again = sum(level["restarts"] for level in levels)
-    if again:
-        notes.append(f"{again} starts were stuck behind the best and began anew.")
-    answered = [level for state in states if state["setting"] == "learned" for level in state["levels"][:done]]
-    if answered:
-        rise = np.mean([level["value"] / max(level["saddle"], 1e-12) - 1 for level in answered])
-        notes.append(
-            "Where the penalty is re-tuned, points and penalty moved against each other first, then points alone against "
-            f"the penalty this ended at; the stronger is reported (validation loss {100 * rise:+.1f} % over the saddle)."
-        )
-    return notes

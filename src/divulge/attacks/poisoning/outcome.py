@@ -10,7 +10,8 @@ import numpy as np
 from scipy import stats
 
 from divulge.attacks.poisoning.learners import Learner
-from divulge.contract import Array, Curve, Figure, Histogram, ImagePairs, Poison, Score
+from divulge.attacks.poisoning.records import PipelineModels, Setting
+from divulge.contract import Array, Curve, Evidence, Figure, Histogram, ImagePairs, Poison, Score
 
 CONFIDENCE = 0.95
 "Of intervals over splits."
@@ -18,7 +19,7 @@ CERTAIN = 0.01
 "Chance at which a difference between two models counts as none."
 PAIRS = 24
 "Pictures shown."
-NAMES = {
+NAMES: dict[Setting, str] = {
     "weak": "weakest penalty",
     "fixed": "fixed penalty",
     "cross-validated": "penalty tuned on clean data",
@@ -29,29 +30,58 @@ FLIPPED = "as many validation points with wrong labels"
 
 
 @dataclass(frozen=True, eq=False)
-class Outcome:
-    """Models of every setting, (splits, levels, outputs, features), as a loot's `trained` has them."""
+class PoisonedSetting(Evidence):
+    """Models of one way to set the penalty, of every split and level: (splits, levels, ...); level 0 is clean."""
 
-    learner: Learner
+    poisoned: PipelineModels
+    mislabelled: PipelineModels
+    "With the contributed points as they began: wrong labels alone."
+
+
+@dataclass(frozen=True, eq=False)
+class PoisonedPipelines(Evidence):
+    """What the attack left behind besides its points."""
+
     counts: Array
     "(levels,): contributed points, from 0."
+    settings: Mapping[Setting, PoisonedSetting]
+    overlap: int
+    "Validation points that are training points too."
+    ended: str
+    "Why the attack ended before its last batch; empty where it did not."
+    rate: float
+    "The least learning rate that a training ended with."
+    restarts: int
+    "Starts that were stuck and began anew."
+    over_saddle: float | None
+    "Relative rise of the validation loss once the re-tuned penalty stays; None where none was re-tuned."
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """Models of every setting, (splits, levels, outputs, features)."""
+
+    learner: Learner
+    seen: PoisonedPipelines
     clean: int
     "Training points."
-    arrays: Mapping[str, Array]
-    own: str
+    own: Setting
     "The setting that is the pipeline's."
 
     @property
-    def settings(self) -> list[str]:
-        return [name for name in NAMES if f"{name} W" in self.arrays]
+    def counts(self) -> Array:
+        return self.seen.counts
 
-    def models(self, setting: str, null: bool = False) -> tuple[Array, Array]:
-        kind = f"{setting} null" if null else setting
-        return self.arrays[f"{kind} W"], self.arrays[f"{kind} b"]
+    @property
+    def settings(self) -> list[Setting]:
+        return [name for name in NAMES if name in self.seen.settings]
 
-    def strengths(self, setting: str) -> Array:
+    def strengths(self, setting: Setting) -> Array:
         """(splits, levels, penalties)"""
-        return self.arrays[f"{setting} strengths"]
+        return self.seen.settings[setting].poisoned.strengths
+
+    def weights(self, setting: Setting) -> Array:
+        return self.seen.settings[setting].poisoned.W
 
     def fractions(self, count: int) -> str:
         """Of the training set, and of the mix."""
@@ -65,25 +95,26 @@ class Measured:
     outcome: Outcome
     where: str
     "`validation` or `test`"
-    errors: Mapping[str, Array]
-    nulls: Mapping[str, Array]
-    chance: float
+    errors: Mapping[Setting, Array]
+    nulls: Mapping[Setting, Array]
+    p_value: float
     "Of so many more errors than the clean model's, with the pipeline's own setting, if the points did nothing."
 
     @property
     def raised(self) -> bool:
         """Whether the points do something, and more than wrong labels alone."""
         own = self.outcome.own
-        return self.chance < CERTAIN and self.mean(own) > float(self.nulls[own][:, -1].mean())
+        return self.p_value < CERTAIN and self.mean(own) > float(self.nulls[own][:, -1].mean())
 
-    def mean(self, setting: str, level: int = -1) -> float:
+    def mean(self, setting: Setting, level: int = -1) -> float:
         return float(self.errors[setting][:, level].mean())
 
     def sentence(self) -> str:
         """How far errors rise, where the penalty stays and where it answers."""
         count, shown = int(self.outcome.counts[-1]), self.outcome.learner.shown
         measure = f"{self.where} {self.outcome.learner.measure}"
-        still = next((name for name in ("fixed", "cross-validated", "weak", "strong") if name in self.errors), None)
+        unanswered: tuple[Setting, ...] = ("fixed", "cross-validated", "weak", "strong")
+        still = next((name for name in unanswered if name in self.errors), None)
         parts = []
         if still is not None:
             parts.append(
@@ -161,28 +192,31 @@ class Measured:
         )
 
 
-def measured(outcome: Outcome, where: str, points: Callable[[str], Sequence[tuple[Array, Array]]]) -> Measured:
+def measured(outcome: Outcome, where: str, points: Callable[[Setting], Sequence[tuple[Array, Array]]]) -> Measured:
     """Errors on points and their labels, which `points` gives for a setting, one pair a split."""
-    errors, nulls = {}, {}
-    chance = 1.0
+    errors: dict[Setting, Array] = {}
+    nulls: dict[Setting, Array] = {}
+    p_value = 1.0
     for name in outcome.settings:
+        models = outcome.seen.settings[name]
         wrong, plain = (
-            [
-                outcome.learner.wrong(W, b, X, y)
-                for W, b, (X, y) in zip(*outcome.models(name, null), points(name), strict=True)
-            ]
-            for null in (False, True)
+            [outcome.learner.wrong(W, b, X, y) for W, b, (X, y) in zip(each.W, each.b, points(name), strict=True)]
+            for each in (models.poisoned, models.mislabelled)
         )
         errors[name] = np.stack([each.mean(axis=1) for each in wrong])
         nulls[name] = np.stack([each.mean(axis=1) for each in plain])
         if name == outcome.own:
             poisoned, clean = (np.concatenate([each[level] for each in wrong]) for level in (-1, 0))
-            chance = worse(poisoned, clean)
-    return Measured(outcome, where, errors, nulls, chance)
+            p_value = paired_p_value(poisoned, clean)
+    return Measured(outcome, where, errors, nulls, p_value)
 
 
-def worse(ours: Array, others: Array) -> float:
-    """Chance of so many more errors than another model's on the same points, if neither were better."""
+def paired_p_value(ours: Array, others: Array) -> float:
+    """Of so many more errors than another model's on the same points, (points,), if neither were better.
+
+    Of errors that are there or not, by the sign test: of the points that one model alone has wrong, the share that is ours
+    against ½. Of squared errors, by the paired t-test.
+    """
     if ours.dtype == bool:
         only, other = int((ours & ~others).sum()), int((others & ~ours).sum())
         return float(stats.binomtest(only, only + other, alternative="greater").pvalue) if only + other else 1.0
@@ -200,9 +234,9 @@ def _mean(values: Array, null: float, null_of: str, **rest: Any) -> Score:
     return Score(mean, null, null_of, interval=(low, mean + half), **rest)
 
 
-def _spread(outcome: Outcome, setting: str) -> Array:
+def _spread(outcome: Outcome, setting: Setting) -> Array:
     """(splits,): standard deviation of the weights after the attack, in that before."""
-    W, _ = outcome.models(setting)
+    W = outcome.weights(setting)
     flat = W.reshape(*W.shape[:2], -1).std(axis=2)
     return np.asarray(flat[:, -1] / np.maximum(flat[:, 0], np.finfo(float).tiny))
 
@@ -212,8 +246,7 @@ def _penalties(outcome: Outcome) -> tuple[Curve, ...]:
         return ()
     percent = 100 * outcome.counts / outcome.clean
     found = outcome.strengths("learned")
-    W, _ = outcome.models("learned")
-    sizes = (W**2).sum(axis=(2, 3))
+    sizes = (outcome.weights("learned") ** 2).sum(axis=(2, 3))
     one = found.shape[2] == 1
     series = {"mean" if not one else "λ": (percent, found.mean(axis=(0, 2)))}
     if not one:
@@ -232,7 +265,7 @@ def _penalties(outcome: Outcome) -> tuple[Curve, ...]:
 def _histograms(outcome: Outcome) -> tuple[Histogram, ...]:
     shown = []
     for name in [name for name in outcome.settings if name in ("weak", "learned", outcome.own)]:
-        W, _ = outcome.models(name)
+        W = outcome.weights(name)
         groups = {"clean": W[0, 0].ravel(), "poisoned": W[0, -1].ravel()}
         shown.append(Histogram(f"Weights of the model with the {NAMES[name]}", "weight", groups))
     return tuple(shown)

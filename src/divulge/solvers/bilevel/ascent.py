@@ -25,7 +25,7 @@ TINY = float(np.finfo(np.float32).tiny)
 
 
 class Trainer(Protocol):
-    """Trains a batch of problems and differentiates: `unrolled.EarlyStopped`, `converged.Converged`, or the like."""
+    """Trains a batch of problems and differentiates: `unrolled.EarlyStopped`, `implicit.Converged`, or the like."""
 
     def __call__(self, points: Array, targets: Array, strengths: Array, *, penalties: bool = True) -> Trained: ...
 
@@ -48,7 +48,7 @@ class Starts:
 
 
 @dataclass(frozen=True, eq=False)
-class Climbed:
+class Ascent:
     """The best of several ascents."""
 
     points: Array
@@ -61,10 +61,6 @@ class Climbed:
     "(penalties,): the penalties they were made against, as logarithms."
     value: float
     "Validation loss of the model trained with them."
-    trail: Array
-    "(iterations,): the highest validation loss at each iteration."
-    strength_trail: Array
-    "(iterations, penalties): the penalties of the best start."
     restarts: int = 0
 
 
@@ -86,7 +82,7 @@ def ascend(
     descent: float = 0.0,
     bounds: tuple[float, float] = (-np.inf, np.inf),
     also: Starts | None = None,
-) -> Climbed:
+) -> Ascent:
     """Projected ascent on the validation loss; with `descent`, the penalties (penalties,) descend on it meanwhile.
 
     Each point's gradient is scaled to length 1 and the step falls to 0, so `step` is the length of a point's first move, and
@@ -100,11 +96,9 @@ def ascend(
     lam = np.tile(strengths, (count, 1))
     clock, span = np.zeros(count), np.full(count, float(iterations))
     best, best_points, since = np.full(count, -np.inf), held.points.copy(), np.zeros(count, dtype=int)
-    values, penalties = np.zeros((iterations + 1, count)), np.zeros((iterations + 1, count, len(strengths)))
     restarts, rate = 0, getattr(train, "rate", None)
     for iteration in range(iterations + 1):
         trained = train(held.points, held.targets, lam, penalties=descent > 0)
-        values[iteration], penalties[iteration] = trained.value, lam
         if getattr(train, "rate", None) != rate:  # a training that diverged goes on in smaller steps: another problem
             rate, best = getattr(train, "rate", None), np.full(count, -np.inf)
         better = trained.value > best * (1 + PROGRESS * np.sign(best))
@@ -132,14 +126,12 @@ def ascend(
             best[stuck], since[stuck], clock[stuck], span[stuck] = -np.inf, 0, 0, iterations - iteration
             restarts += int(stuck.sum())
     winner = int(best.argmax())
-    return Climbed(
+    return Ascent(
         best_points[winner],
         held.targets[winner],
         held.rows[winner],
         lam[winner],
         float(best[winner]),
-        values.max(axis=1),
-        penalties[:, winner],
         restarts,
     )
 

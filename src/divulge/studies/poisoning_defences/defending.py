@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
-from divulge.attacks.poisoning.campaign import Split, Terms, contribute, cross_validated, next_batch, validated
+from divulge.attacks.poisoning.campaign import contribute, cross_validated, validated
 from divulge.attacks.poisoning.learners import Learner
-from divulge.contract import Array
+from divulge.attacks.poisoning.records import (
+    Campaign,
+    FailedTraining,
+    PipelineModels,
+    PipelineSplit,
+    PoisonBatch,
+    Terms,
+    all_done,
+)
+from divulge.contract import Array, Evidence
 from divulge.defences import partition, sanitising
+from divulge.errors import AttackFailed
 from divulge.solvers.bilevel.ascent import Project
 from divulge.solvers.bilevel.inner import Diverged
+
+Defence = Literal["none", "re-tuned", "cross-validated", "neighbours", "distance", "vote"]
 
 ROUNDS = 2
 "How often an attack on cross-validation is made again for the penalty that its points led to."
@@ -21,124 +33,147 @@ SURE = 40.0
 "Intercept of a part's model that knows one class only."
 
 
-def campaign(
-    defence: str,
-    rng: np.random.Generator,
-    *,
-    learner: Learner,
-    split: Split,
-    terms: Terms,
-    checks: dict[str, Any],
-    sizes: Sequence[int],
-    strengths: Array,
-) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Checks:
+    """What the filters go by: see the options of the same names."""
+
+    neighbours: int
+    agreement: float
+    share: float
+
+
+@dataclass(frozen=True, eq=False)
+class Scenario:
+    """What every defence is tried on: a pipeline, its penalty tuned on clean data, and how hard the attacker tries."""
+
+    learner: Learner
+    split: PipelineSplit
+    terms: Terms
+    checks: Checks
+    sizes: Sequence[int]
+    "Of batches."
+    strengths: Array
+    parts: int
+    "Of the training data, that vote."
+
+
+@dataclass(frozen=True, eq=False)
+class ContributedPoints(Evidence):
+    """All batches of a campaign together."""
+
+    points: Array
+    labels: Array
+    begun: Array
+    "The validation points that they began as."
+
+
+@dataclass(frozen=True, eq=False)
+class DefendedPipeline(Evidence):
+    """What a pipeline with a defence learned, with no points and after every batch: (levels, ...)."""
+
+    models: PipelineModels
+    "Of a vote, W is (levels, parts, outputs, features)."
+    lost: Array
+    "(levels, 2): shares of the clean and of the contributed points that the defence left out."
+
+
+def campaign(defence: Defence, rng: np.random.Generator, *, given: Scenario) -> ContributedPoints | FailedTraining:
     """Points made by someone who knows the defence; for none, against the plain pipeline."""
-    setting = "learned" if defence == "re-tuned" else "fixed"
-    state: dict[str, Any] = {
-        "setting": setting, "split": vars(split), "levels": [], "clean": {"strengths": strengths},
-    }  # fmt: skip
-    if setting == "learned":
-        state["clean"] = {"strengths": validated(learner, split, terms.bounds)}
-    project = _evading(defence, learner, split, terms, checks)
-    for size in sizes:
-        made = contribute(next_batch(state, size), rng, learner=learner, terms=terms, project=project)
-        if defence == "cross-validated" and "failed" not in made:
-            made = _again(state, size, made, rng, learner, split, terms)
-        if "failed" in made:
-            return made
-        state["levels"].append(made)
-    return {kind: np.concatenate([level[kind] for level in state["levels"]]) for kind in ("points", "labels", "begun")}
+    learner, split, terms = given.learner, given.split, given.terms
+    project = _evading(defence, given)
+    try:
+        strengths = validated(learner, split, terms.bounds) if defence == "re-tuned" else given.strengths
+        clean = PipelineModels.trained(learner, split, strengths)
+        state = Campaign("learned" if defence == "re-tuned" else "fixed", split, clean)
+        for size in given.sizes:
+            step = contribute(state, rng, size=size, learner=learner, terms=terms, project=project)
+            (made,) = all_done([step])
+            if defence == "cross-validated":
+                made = _again(state, size, made, rng, given)
+            state = state.followed_by(made)
+    except (Diverged, AttackFailed) as reason:
+        return FailedTraining(str(reason))
+    return ContributedPoints(state.points, state.labels, state.begun)
 
 
-def _again(
-    state: dict[str, Any],
-    size: int,
-    made: dict[str, Any],
-    rng: np.random.Generator,
-    learner: Learner,
-    split: Split,
-    terms: Terms,
-) -> dict[str, Any]:
+def _again(state: Campaign, size: int, made: PoisonBatch, rng: np.random.Generator, given: Scenario) -> PoisonBatch:
     """The batch that does most once cross-validation on the poisoned points has chosen its penalty."""
+    learner, terms = given.learner, given.terms
     best, reached = made, -np.inf
     for _ in range(ROUNDS + 1):
-        item = next_batch({**state, "levels": [*state["levels"], made]}, size)
-        after = split.joined(item["points"], item["labels"])
-        chosen = cross_validated(learner, after, terms.clean_bounds, np.random.default_rng(0))
-        loss = float(learner.plain(after.trainer(learner), split.X.shape[1], chosen[None]).value[0])
-        if loss > reached:
-            best, reached = {**made, "strengths": chosen}, loss
-        if np.array_equal(chosen, made["strengths"]):
+        after = state.followed_by(made)
+        mix = given.split.joined(after.points, after.labels)
+        chosen = cross_validated(learner, mix, terms.clean_bounds, np.random.default_rng(0))
+        trained = learner.plain(mix.trainer(learner), mix.X.shape[1], chosen[None])
+        if trained.value[0] > reached:
+            reached = float(trained.value[0])
+            best = replace(made, poisoned=PipelineModels(trained.W[0], trained.b[0], chosen))
+        if np.array_equal(chosen, made.poisoned.strengths):
             break
-        item = {**next_batch(state, size), "strengths": chosen}
-        made = contribute(item, rng, learner=learner, terms=terms)
-        if "failed" in made:
+        step = contribute(state, rng, size=size, learner=learner, terms=terms, strengths=chosen)
+        if isinstance(step, FailedTraining):
             break
+        made = step
     return best
 
 
-def _evading(defence: str, learner: Learner, split: Split, terms: Terms, checks: dict[str, Any]) -> Project | None:
+def _evading(defence: Defence, given: Scenario) -> Project | None:
     """Where points stay to get past a filter."""
+    learner, split, terms, checks = given.learner, given.split, given.terms, given.checks
     if defence == "distance":
-        known = sanitising.spheres(split.X_val, split.y_val, checks["share"])
+        known = sanitising.spheres(split.X_val, split.y_val, checks.share)
         return lambda points, targets: sanitising.into_spheres(points, learner.labels(targets), known, terms.low, terms.high)
     if defence == "neighbours":
-        rule = {"neighbours": checks["neighbours"], "agreement": checks["agreement"]}
-        anchors = sanitising.by_neighbours(split.X, split.y, **rule)
+        anchors = _kept("neighbours", split, checks)
         return lambda points, targets: sanitising.past_neighbours(
-            points, learner.labels(targets), split.X, split.y, low=terms.low, high=terms.high, anchors=anchors, **rule
+            points,
+            learner.labels(targets),
+            split.X,
+            split.y,
+            low=terms.low,
+            high=terms.high,
+            neighbours=checks.neighbours,
+            agreement=checks.agreement,
+            anchors=anchors,
         )
     return None
 
 
 def defended(
-    item: tuple[str, dict[str, Any]],
-    rng: np.random.Generator,
-    *,
-    learner: Learner,
-    split: Split,
-    terms: Terms,
-    checks: dict[str, Any],
-    sizes: Sequence[int],
-    strengths: Array,
-    parts: int,
-) -> dict[str, Any]:
-    """Models of a pipeline with the defence, (levels, ...), and what it left out of clean and of contributed points."""
-    defence, made = item
-    Ws, bs, chosen, lost = [], [], [], []
+    item: tuple[Defence, ContributedPoints], rng: np.random.Generator, *, given: Scenario
+) -> DefendedPipeline | FailedTraining:
+    """Models of a pipeline with the defence, and what it left out of clean and of contributed points."""
+    (defence, made), learner, split = item, given.learner, given.split
+    models, lost = [], []
     try:
-        for count in [0, *np.cumsum(sizes)]:
-            mix = split.joined(made["points"][:count], made["labels"][:count])
-            kept = _kept(defence, mix, checks)
+        for count in [0, *np.cumsum(given.sizes)]:
+            mix = split.joined(made.points[:count], made.labels[:count])
+            kept = _kept(defence, mix, given.checks)
             sifted = replace(mix, X=mix.X[kept], y=mix.y[kept])
             lost.append([1 - kept[: len(split.X)].mean(), 1 - kept[len(split.X) :].mean() if count else 0.0])
-            found = strengths
+            strengths = given.strengths
             if defence == "re-tuned":
-                found = validated(learner, sifted, terms.bounds)
+                strengths = validated(learner, sifted, given.terms.bounds)
             elif defence == "cross-validated":
-                found = cross_validated(learner, sifted, terms.clean_bounds, np.random.default_rng(0))
+                strengths = cross_validated(learner, sifted, given.terms.clean_bounds, np.random.default_rng(0))
             if defence == "vote":
-                W, b = _voters(learner, mix, strengths, parts)
+                models.append(_voters(learner, mix, strengths, given.parts))
             else:
-                trained = learner.plain(sifted.trainer(learner), split.X.shape[1], found[None])
-                W, b = trained.W[0], trained.b[0]
-            Ws.append(W)
-            bs.append(b)
-            chosen.append(found)
+                models.append(PipelineModels.trained(learner, sifted, strengths))
     except Diverged as reason:
-        return {"failed": str(reason)}
-    return {"W": np.array(Ws), "b": np.array(bs), "strengths": np.array(chosen), "lost": np.array(lost)}
+        return FailedTraining(str(reason))
+    return DefendedPipeline(PipelineModels.stacked(models), np.array(lost))
 
 
-def _kept(defence: str, mix: Split, checks: dict[str, Any]) -> Array:
+def _kept(defence: Defence, mix: PipelineSplit, checks: Checks) -> Array:
     if defence == "neighbours":
-        return sanitising.by_neighbours(mix.X, mix.y, neighbours=checks["neighbours"], agreement=checks["agreement"])
+        return sanitising.by_neighbours(mix.X, mix.y, neighbours=checks.neighbours, agreement=checks.agreement)
     if defence == "distance":
-        return sanitising.by_distance(mix.X, mix.y, trusted=(mix.X_val, mix.y_val), share=checks["share"])
+        return sanitising.by_distance(mix.X, mix.y, trusted=(mix.X_val, mix.y_val), share=checks.share)
     return np.ones(len(mix.X), dtype=bool)
 
 
-def _voters(learner: Learner, mix: Split, strengths: Array, parts: int) -> tuple[Array, Array]:
+def _voters(learner: Learner, mix: PipelineSplit, strengths: Array, parts: int) -> PipelineModels:
     """A model of each part, (parts, outputs, features). One that sees one class names it, one that sees none the first."""
     classes = np.asarray(learner.classes)
     part = partition.assign(mix.X, mix.y, parts)
@@ -151,7 +186,6 @@ def _voters(learner: Learner, mix: Split, strengths: Array, parts: int) -> tuple
             sides = learner.targets(seen if len(seen) else classes[:1])[:, 0]
             b[number] = SURE * (2 * sides - 1 if learner.risk in ("logistic", "softmax") else sides)
             continue
-        trainer = learner.trainer(mix.X[rows], mix.y[rows], mix.X_val, mix.y_val)
-        trained = learner.plain(trainer, mix.X.shape[1], strengths[None])
-        W[number], b[number] = trained.W[0], trained.b[0]
-    return W, b
+        one = PipelineModels.trained(learner, replace(mix, X=mix.X[rows], y=mix.y[rows]), strengths)
+        W[number], b[number] = one.W, one.b
+    return PipelineModels(W, b, strengths)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated, Any, ClassVar
@@ -10,9 +11,10 @@ import numpy as np
 from pydantic import Field, PositiveFloat, PositiveInt
 
 from divulge.attacks.poisoning.attack import PAPER, TAXONOMY, Bounds, Poisoning
-from divulge.attacks.poisoning.campaign import Split, cross_validated
+from divulge.attacks.poisoning.campaign import cross_validated
 from divulge.attacks.poisoning.learners import Learner, Regime, learner_of, test_points
-from divulge.attacks.poisoning.outcome import CERTAIN, worse
+from divulge.attacks.poisoning.outcome import CERTAIN, paired_p_value
+from divulge.attacks.poisoning.records import PipelineSplit, all_done
 from divulge.contract import (
     Access,
     Array,
@@ -31,10 +33,17 @@ from divulge.contract import (
     option_class,
 )
 from divulge.defences import partition
-from divulge.errors import AttackFailed, NotApplicable
-from divulge.studies.poisoning_defences.defending import campaign, defended
+from divulge.errors import NotApplicable
+from divulge.studies.poisoning_defences.defending import (
+    Checks,
+    Defence,
+    DefendedPipeline,
+    Scenario,
+    campaign,
+    defended,
+)
 
-NAMES = {
+NAMES: dict[Defence, str] = {
     "none": "no defence",
     "re-tuned": "penalty re-tuned on validation points",
     "cross-validated": "penalty re-tuned by cross-validation",
@@ -44,7 +53,7 @@ NAMES = {
 }
 USELESS = 0.5
 "An error that a guess keeps below."
-SIFTING = ("neighbours", "distance")
+SIFTING: tuple[Defence, ...] = ("neighbours", "distance")
 "Defences that leave points out."
 
 
@@ -53,6 +62,12 @@ class DefendedPipelines(Evidence):
     """Points made against the plain pipeline, and what every pipeline learned from its points."""
 
     poison: Poison
+    counts: Array
+    "(levels,): contributed points, from 0."
+    plain: Mapping[Defence, DefendedPipeline]
+    "With points that were made against no defence."
+    knowing: Mapping[Defence, DefendedPipeline]
+    "With points made by someone who knows the defence, where there is such an attack."
 
 
 @option_class
@@ -106,37 +121,28 @@ class PoisoningDefences(Study[Pipeline]):
             raise NotApplicable("defences are measured for linear classifiers with one penalty; attack with `poisoning`")
         plain = self._plain()
         plain.check_size(held, learner)
-        split = Split(np.asarray(held.X, float), held.y, np.asarray(held.X_val, float), held.y_val)
-        given: dict[str, Any] = {"learner": learner, "split": split, "terms": plain.terms(held), "checks": self._checks()}
+        split, sizes = PipelineSplit.of(held), plain.batches()
         strengths = context.once(
             "penalty", lambda rng: cross_validated(learner, split, self.clean_bounds or self.bounds, rng)
         )
-        sizes = plain.batches()
-        against = [name for name in NAMES if name != "vote"]
-        made = context.map("points", partial(campaign, sizes=sizes, strengths=strengths, **given), against)
-        failed = [each["failed"] for each in made if "failed" in each]
-        if failed:
-            raise AttackFailed(failed[0])
+        checks = Checks(self.neighbours, self.agreement, self.share)
+        given = Scenario(learner, split, plain.terms(held), checks, sizes, strengths, self.parts)
+        against: list[Defence] = [name for name in NAMES if name != "vote"]
+        made = all_done(context.map("points", partial(campaign, given=given), against))
         attacks = dict(zip(against, made, strict=True))
         cases = [
             (name, knowing) for name in NAMES for knowing in (False, True) if not (knowing and name in ("none", "vote"))
         ]
         items = [(name, attacks[name if knowing else "none"]) for name, knowing in cases]
-        trained = context.map(
-            "defended", partial(defended, sizes=sizes, strengths=strengths, parts=self.parts, **given), items
+        trained = all_done(context.map("defended", partial(defended, given=given), items))
+        unaware, aware = (
+            {name: each for (name, knows), each in zip(cases, trained, strict=True) if knows is knowing}
+            for knowing in (False, True)
         )
-        failed = [each["failed"] for each in trained if "failed" in each]
-        if failed:
-            raise AttackFailed(failed[0])
-        arrays = {
-            f"{name}{' knowing' if knowing else ''} {kind}": value
-            for (name, knowing), each in zip(cases, trained, strict=True)
-            for kind, value in each.items()
-        }
-        arrays["counts"] = np.concatenate([[0], np.cumsum(sizes)])
         points = attacks["none"]
-        loot = Poison(points["points"], points["labels"], held.shape, points["begun"], arrays)
-        return self._judged(_Tested(learner, arrays, "validation", held.X_val, held.y_val), DefendedPipelines(loot))
+        poison = Poison(points.points, points.labels, held.shape, points.begun)
+        seen = DefendedPipelines(poison, np.concatenate([[0], np.cumsum(sizes)]), unaware, aware)
+        return self._judged(_Tested(learner, seen, "validation", held.X_val, held.y_val))
 
     def score(self, finding: Finding[Access], held: Pipeline, truth: Truth) -> Finding[Access]:
         seen = finding.evidence
@@ -146,30 +152,37 @@ class PoisoningDefences(Study[Pipeline]):
         test = test_points(truth, held, learner)
         if test is None:
             return finding
-        tested = _Tested(learner, seen.poison.trained, "test", *test)
-        scored = self._judged(tested, seen)
+        scored = self._judged(_Tested(learner, seen, "test", *test))
         if finding.verdict is Verdict.LEAK and scored.verdict is not Verdict.LEAK:
             scored = replace(scored, verdict=Verdict.FAILED)
         return replace(scored, remedy=finding.remedy, taxonomy=finding.taxonomy)
 
-    def _judged(self, tested: _Tested, seen: DefendedPipelines) -> Finding[Access]:
+    def _judged(self, tested: _Tested) -> Finding[Access]:
         rest: dict[str, Any] = {
             "scores": tested.scores(), "figures": tested.figures(), "notes": tuple(tested.notes()),
         }  # fmt: skip
         if tested.raised:
-            return Finding.shown(seen, tested.sentence(), **rest)
+            return Finding.shown(tested.seen, tested.sentence(), **rest)
         return Finding.none_found(
             f"The points do not raise the error of the plain pipeline more than chance does: {tested.sentence()}",
             power=f"{tested.points} points; a rise that chance explains with less than 1 % would have counted",
-            evidence=seen, **rest,
+            evidence=tested.seen, **rest,
         )  # fmt: skip
 
     def _plain(self) -> Poisoning:
-        same = ("points", "batch", "bounds", "clean_bounds", "regime", "epochs", "rate", "iterations", "step", "starts")
-        return Poisoning(**{name: getattr(self, name) for name in same})
-
-    def _checks(self) -> dict[str, Any]:
-        return {"neighbours": self.neighbours, "agreement": self.agreement, "share": self.share}
+        """The attack on the pipeline without a defence."""
+        return Poisoning(
+            points=self.points,
+            batch=self.batch,
+            bounds=self.bounds,
+            clean_bounds=self.clean_bounds,
+            regime=self.regime,
+            epochs=self.epochs,
+            rate=self.rate,
+            iterations=self.iterations,
+            step=self.step,
+            starts=self.starts,
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,14 +190,14 @@ class _Tested:
     """Every defence on one set of points."""
 
     learner: Learner
-    arrays: Any
+    seen: DefendedPipelines
     where: str
     X: Array
     y: Array
 
     @property
     def points(self) -> int:
-        return int(self.arrays["counts"][-1])
+        return int(self.seen.counts[-1])
 
     @property
     def classes(self) -> Array:
@@ -193,16 +206,16 @@ class _Tested:
     @property
     def raised(self) -> bool:
         wrong = self._wrong("none")
-        return worse(wrong[-1], wrong[0]) < CERTAIN
+        return paired_p_value(wrong[-1], wrong[0]) < CERTAIN
 
-    def errors(self, case: str) -> Array:
+    def errors(self, defence: Defence, knowing: bool = False) -> Array:
         """(levels,)"""
-        return np.asarray(self._wrong(case).mean(axis=1))
+        return np.asarray(self._wrong(defence, knowing).mean(axis=1))
 
     def certified(self) -> Array:
         """(levels,): error of the vote on clean data that no points of that number can exceed."""
         votes, truth = self._votes(0), np.searchsorted(self.classes, self.y)
-        return np.array([partition.certified_error(votes, truth, int(count)) for count in self.arrays["counts"]])
+        return np.array([partition.certified_error(votes, truth, int(count)) for count in self.seen.counts])
 
     def sentence(self) -> str:
         shown, errors = self.learner.shown, self.errors("none")
@@ -219,9 +232,9 @@ class _Tested:
         bound = float(self.certified()[-1])
         return f"at most {self.learner.shown(bound)}" if bound < USELESS else "no bound that is of use"
 
-    def _worst(self, name: str) -> float:
-        cases = [name, f"{name} knowing"] if f"{name} knowing W" in self.arrays else [name]
-        return max(float(self.errors(case)[-1]) for case in cases)
+    def _worst(self, name: Defence) -> float:
+        attackers = (False, True) if name in self.seen.knowing else (False,)
+        return max(float(self.errors(name, knowing)[-1]) for knowing in attackers)
 
     def scores(self) -> dict[str, Score]:
         clean = float(self.errors("none")[0])
@@ -231,11 +244,11 @@ class _Tested:
                 continue
             without = float(self.errors(name)[0])
             scores[f"{self.where} error, {NAMES[name]}"] = Score(float(self.errors(name)[-1]), without, "no points")
-            if f"{name} knowing W" in self.arrays:
-                known = float(self.errors(f"{name} knowing")[-1])
+            if name in self.seen.knowing:
+                known = float(self.errors(name, knowing=True)[-1])
                 scores[f"{self.where} error, {NAMES[name]}, known to the attacker"] = Score(known, without, "no points")
         for name in SIFTING:
-            lost = self.arrays[f"{name} lost"]
+            lost = self.seen.plain[name].lost
             scores[f"contributed points left out, {NAMES[name]}"] = Score(
                 float(lost[-1, 1]), float(lost[-1, 0]), "clean points left out", better="lower"
             )
@@ -249,12 +262,12 @@ class _Tested:
         for name in NAMES:
             said = [f"{shown(float(value))}" for value in self.errors(name)]
             text = f"{NAMES[name].capitalize()}: {self.where} error {', '.join(said)}"
-            if f"{name} knowing W" in self.arrays:
+            if name in self.seen.knowing:
                 text += (
-                    f"; known to the attacker {', '.join(shown(float(value)) for value in self.errors(f'{name} knowing'))}"
+                    f"; known to the attacker {', '.join(shown(float(value)) for value in self.errors(name, knowing=True))}"
                 )
             if name in SIFTING:
-                lost, evaded = self.arrays[f"{name} lost"][-1], self.arrays[f"{name} knowing lost"][-1]
+                lost, evaded = self.seen.plain[name].lost[-1], self.seen.knowing[name].lost[-1]
                 text += (
                     f"; leaves out {100 * lost[1]:.0f} % of the contributed points ({100 * evaded[1]:.0f} % where the "
                     f"attacker knows it) and {100 * lost[0]:.1f} % of the clean ones"
@@ -263,7 +276,7 @@ class _Tested:
                 text += (
                     f"; certified, whatever the points are: {', '.join(shown(float(value)) for value in self.certified())}"
                 )
-            notes.append(text + f" with {', '.join(str(int(count)) for count in self.arrays['counts'])} points.")
+            notes.append(text + f" with {', '.join(str(int(count)) for count in self.seen.counts)} points.")
         notes.append(
             "An attack that knows a filter keeps its points where the filter lets them pass; one that knows a re-tuned "
             "penalty moves against it. Errors of attacks are lower bounds on the worst case; the certified one is an upper "
@@ -277,12 +290,12 @@ class _Tested:
         return notes
 
     def figures(self) -> tuple[Curve, ...]:
-        counts = self.arrays["counts"].astype(float)
+        counts = self.seen.counts.astype(float)
         plain = {NAMES[name]: (counts, 100 * self.errors(name)) for name in NAMES}
         knowing = {NAMES["none"]: plain[NAMES["none"]]}
         for name in NAMES:
-            if f"{name} knowing W" in self.arrays:
-                knowing[NAMES[name]] = (counts, 100 * self.errors(f"{name} knowing"))
+            if name in self.seen.knowing:
+                knowing[NAMES[name]] = (counts, 100 * self.errors(name, knowing=True))
         knowing["vote, certified bound"] = (counts, 100 * self.certified())
         x, y = "contributed points", f"{self.where} error, %"
         return (
@@ -290,15 +303,14 @@ class _Tested:
             Curve("Points made by someone who knows the defence", x, y, knowing),
         )
 
-    def _wrong(self, case: str) -> Array:
+    def _wrong(self, defence: Defence, knowing: bool = False) -> Array:
         """(levels, points)"""
-        if case == "vote":
-            return np.stack(
-                [self.classes[self._votes(level).winner] != self.y for level in range(len(self.arrays["counts"]))]
-            )
-        return self.learner.wrong(self.arrays[f"{case} W"], self.arrays[f"{case} b"], self.X, self.y)
+        if defence == "vote":
+            return np.stack([self.classes[self._votes(level).winner] != self.y for level in range(len(self.seen.counts))])
+        models = (self.seen.knowing if knowing else self.seen.plain)[defence].models
+        return self.learner.wrong(models.W, models.b, self.X, self.y)
 
     def _votes(self, level: int) -> partition.Votes:
-        W, b = self.arrays["vote W"][level], self.arrays["vote b"][level]
-        said = self.learner.named(W, b, self.X)
+        models = self.seen.plain["vote"].models
+        said = self.learner.named(models.W[level], models.b[level], self.X)
         return partition.Votes(np.stack([(said == label).sum(axis=0) for label in self.classes], axis=1))

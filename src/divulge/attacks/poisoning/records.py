@@ -1,0 +1,174 @@
+"""The values of a campaign of contributed points: what a step is given, what it makes, and how one fails."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, TypeVar
+
+import numpy as np
+
+from divulge.attacks.poisoning.learners import Learner
+from divulge.contract import Array, Evidence, Pipeline
+from divulge.errors import AttackFailed
+from divulge.solvers.bilevel.ascent import Trainer
+
+Setting = Literal["weak", "fixed", "cross-validated", "learned", "strong"]
+"How a pipeline sets its penalty: at an end of its bounds, or one of the ways that `Poisoning` attacks."
+Step = TypeVar("Step", bound=Evidence)
+
+
+@dataclass(frozen=True)
+class Terms:
+    """How hard the attack tries, and within what."""
+
+    starts: int
+    iterations: int
+    step: float
+    bounds: tuple[float, float]
+    clean_bounds: tuple[float, float]
+    low: Array
+    high: Array
+
+    @property
+    def length(self) -> float:
+        """Of the first move of a point."""
+        return self.step * float(np.linalg.norm(self.high - self.low))
+
+    def into_box(self, points: Array, targets: Array) -> Array:
+        return np.clip(points, self.low, self.high)
+
+
+@dataclass(frozen=True, eq=False)
+class PipelineSplit(Evidence):
+    """Training points, contributed ones among them, and validation points."""
+
+    X: Array
+    y: Array
+    X_val: Array
+    y_val: Array
+
+    @classmethod
+    def of(cls, held: Pipeline) -> PipelineSplit:
+        """As the pipeline was given."""
+        return cls(np.asarray(held.X, float), held.y, np.asarray(held.X_val, float), held.y_val)
+
+    def joined(self, points: Array, labels: Array) -> PipelineSplit:
+        return replace(self, X=np.concatenate([self.X, points]), y=np.concatenate([self.y, labels]))
+
+    def trainer(self, learner: Learner) -> Trainer:
+        return learner.trainer(self.X, self.y, self.X_val, self.y_val)
+
+
+@dataclass(frozen=True, eq=False)
+class PipelineModels(Evidence):
+    """Weights, intercepts, and the logarithms λ of the penalties that they were trained with.
+
+    One model has W (outputs, features), b (outputs,) and strengths (penalties,); several have these axes last.
+    """
+
+    W: Array
+    b: Array
+    strengths: Array
+
+    @classmethod
+    def trained(cls, learner: Learner, split: PipelineSplit, strengths: Array) -> PipelineModels:
+        """What the learner makes of a split."""
+        found = learner.plain(split.trainer(learner), split.X.shape[1], strengths[None])
+        return cls(found.W[0], found.b[0], strengths)
+
+    @classmethod
+    def stacked(cls, models: Sequence[PipelineModels]) -> PipelineModels:
+        """As one, with an axis more in front."""
+        return cls(*(np.array([getattr(each, kind) for each in models]) for kind in ("W", "b", "strengths")))
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedSplit(Evidence):
+    """A split, and the clean model of every setting."""
+
+    split: PipelineSplit
+    clean: Mapping[Setting, PipelineModels]
+
+
+@dataclass(frozen=True, eq=False)
+class PoisonBatch(Evidence):
+    """Points that were made together, and the models that come of them and of all before."""
+
+    points: Array
+    labels: Array
+    begun: Array
+    "The validation points that they began as."
+    rows: Array
+    "Which of the validation points these are."
+    poisoned: PipelineModels
+    mislabelled: PipelineModels
+    "The same with the points as they began: wrong labels alone."
+    value: float
+    "Validation loss that the points reach."
+    saddle: float
+    "What it was where points and penalty moved against each other; the same where the penalty does not answer."
+    restarts: int
+    rate: float
+    "The learning rate, after halvings; 0 where training has none."
+
+
+@dataclass(frozen=True)
+class FailedTraining(Evidence):
+    """A step of a campaign whose training diverged, as a value: it is kept like the others."""
+
+    reason: str
+
+
+@dataclass(frozen=True, eq=False)
+class Campaign:
+    """One setting on one split, with the batches that were made so far."""
+
+    setting: Setting
+    split: PipelineSplit
+    clean: PipelineModels
+    number: int = 0
+    "Of the split, from 0."
+    batches: tuple[PoisonBatch, ...] = ()
+
+    def followed_by(self, batch: PoisonBatch) -> Campaign:
+        return replace(self, batches=(*self.batches, batch))
+
+    @property
+    def points(self) -> Array:
+        """Contributed so far."""
+        return np.concatenate([self.split.X[:0].astype(float), *(batch.points for batch in self.batches)])
+
+    @property
+    def begun(self) -> Array:
+        return np.concatenate([self.split.X[:0].astype(float), *(batch.begun for batch in self.batches)])
+
+    @property
+    def labels(self) -> Array:
+        return np.concatenate([self.split.y[:0], *(batch.labels for batch in self.batches)])
+
+    @property
+    def strengths(self) -> Array:
+        """The penalties that the next batch begins with."""
+        return (self.batches[-1].poisoned if self.batches else self.clean).strengths
+
+
+def all_done(steps: Sequence[Step | FailedTraining]) -> list[Step]:
+    """What the steps made; one that failed ends the attack."""
+    done: list[Step] = []
+    for step in steps:
+        if isinstance(step, FailedTraining):
+            raise AttackFailed(step.reason)
+        done.append(step)
+    return done
+
+
+def box(held: Pipeline) -> tuple[Array, Array]:
+    """Where contributed points may be: as the pipeline says, or what its data span, of pictures all pixels together."""
+    everything = np.concatenate([held.X, held.X_val])
+    ends = everything.min(axis=0), everything.max(axis=0)
+    if held.shape is not None:
+        ends = np.full(len(ends[0]), ends[0].min()), np.full(len(ends[1]), ends[1].max())
+    low = ends[0] if held.low is None else np.asarray(held.low)
+    high = ends[1] if held.high is None else np.asarray(held.high)
+    return low.astype(float), high.astype(float)
