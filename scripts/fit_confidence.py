@@ -6,17 +6,18 @@
 Every network is trained on known images and searched as `span-reconstruction` does. A candidate is right where its NCC with
 a training image is above 0.9; what is fitted is a logistic regression of that on the four measures.
 
-The numbers in the module are (-0.43, -0.85, -0.53, 5.01), -6.37, from 50 networks of 13 kinds that were not written down. The
-kinds here follow bench/span_reconstruction.py, with drawn photographs in the place of CIFAR-10, which is not in the package.
-They do not give the same numbers, nor the same ones twice:
+The numbers in the module are (-0.43, -0.85, -0.53, 5.01), -6.37, from 50 networks of 13 kinds that were not written down.
+The kinds here follow bench/span_reconstruction.py, with drawn photographs in the place of CIFAR-10, which is not in the
+package. They do not give the same numbers, nor the same ones twice:
 
     seeds 0 to 3        (-0.24, -2.20, 1.02, 5.02), -3.05
     seeds 100 to 103    (-0.34, -1.95, 0.13, 1.64), -4.08
 
-Nearly nine in ten candidates are right, and few of the others differ in noise or sparsity alone, so that the last two weights
-are hardly determined. The numbers that stand order candidates nearly as well (area under the curve 0.953 and 0.949, fitted to
-the same candidates 0.967 both times) and are more careful: of what they give 0.3 or more, 96.5 and 95.7 % were right, where
-they expect 92 %; at 0.9 and more 98.8 and 98.1 %. The price is a log-loss of 0.22 and 0.25 in place of 0.13 and 0.15.
+Nearly nine in ten candidates are right, and few of the others differ in noise or sparsity alone, so that the last two
+weights are hardly determined. The numbers that stand order candidates nearly as well (area under the curve 0.953 and
+0.949, fitted to the same candidates 0.967 both times) and are more careful: of what they give 0.3 or more, 96.5 and 95.7
+% were right, where they expect 92 %; at 0.9 and more 98.8 and 98.1 %. The price is a log-loss of 0.22 and 0.25 in place
+of 0.13 and 0.15.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ class ShadowInference:
     threshold: float
     "Above which a point is called a member."
     members: Array
-    "Scores of the shadows' members, where the judge learned."
+    "Scores of the shadows' members, where the classifier learned."
     non_members: Array
     trained_on: int
     "On how many points each shadow was trained."
