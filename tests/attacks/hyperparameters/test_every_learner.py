@@ -1,5 +1,10 @@
 """Every learner of the paper, fitted as people fit it, gives up its hyperparameters in its own units."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 from sklearn.decomposition import PCA
@@ -26,38 +31,41 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, Robust
 from sklearn.svm import SVC, SVR, LinearSVC
 
 from divulge import Fitted, Hyperparameters, TrainingData, Verdict, datasets
+from divulge.arrays import Array
 from divulge.attacks import HyperparameterStealing
+from divulge.contract import Finding
 from divulge.errors import BadInput
 
-TIGHT = {"tol": 1e-12, "max_iter": 100_000}
+TIGHT: dict[str, Any] = {"tol": 1e-12, "max_iter": 100_000}
 ODD = 0.7318291  # no round number: it cannot be guessed
 
 
-def numbers(name="diabetes"):
+def numbers(name: str = "diabetes") -> tuple[Array, Array]:
     loaded = datasets.load(name, standardised=True)
     return loaded.X, np.asarray(loaded.y, float)
 
 
-def labels(name="breast-cancer"):
+def labels(name: str = "breast-cancer") -> tuple[Array, Array]:
     loaded = datasets.load(name, standardised=True)
     return loaded.X, loaded.y
 
 
-def named(case):
+def named(case: Any) -> str:
     """As it prints itself; a function, whose address differs between processes, by its name."""
     return getattr(case, "__name__", None) or str(case)
 
 
-def steal(estimator, X, y, weight=None, **options):
+def steal(estimator: Any, X: Array, y: Array, weight: Array | None = None, **options: Any) -> Finding[Any]:
     truth = {"hyperparameters": Hyperparameters.of(estimator)}
     return HyperparameterStealing(**options)(Fitted.of(estimator), TrainingData(X, y, weight), truth=truth)
 
 
-def worst(finding):
+def worst(finding: Finding[Any]) -> float:
     return max(score.value for name, score in finding.scores.items() if name.startswith("relative error"))
 
 
-def holds(finding, estimator):
+def holds(finding: Finding[Any], estimator: Any) -> bool:
+    assert finding.loot is not None
     known = Hyperparameters.of(estimator).values
     return all(low <= known[name] <= high for name, (low, high) in finding.loot.intervals.items())
 
@@ -117,7 +125,9 @@ MULTICLASS = [
     + [(one, lambda: labels("iris")) for one in MULTICLASS],
     ids=lambda one: str(one).replace(" ", "").replace("\n", "") if hasattr(one, "fit") else "",
 )
-def test_at_its_default_tolerance_a_learner_gives_up_its_hyperparameters(estimator, data):
+def test_at_its_default_tolerance_a_learner_gives_up_its_hyperparameters(
+    estimator: Any, data: Callable[[], tuple[Array, Array]]
+) -> None:
     X, y = data()
     estimator.fit(X, y)
     finding = steal(estimator, X, y)
@@ -138,7 +148,9 @@ def test_at_its_default_tolerance_a_learner_gives_up_its_hyperparameters(estimat
     ],
     ids=named,
 )
-def test_converged_learners_give_up_theirs_without_training_again(estimator, data):
+def test_converged_learners_give_up_theirs_without_training_again(
+    estimator: Any, data: Callable[[], tuple[Array, Array]]
+) -> None:
     X, y = data()
     finding = steal(estimator.fit(X, y), X, y, trainings=0)
     assert finding.verdict is Verdict.LEAK, finding.summary
@@ -149,7 +161,7 @@ def test_converged_learners_give_up_theirs_without_training_again(estimator, dat
 @pytest.mark.parametrize(
     "scaler", [StandardScaler(), MinMaxScaler((-1, 2)), MaxAbsScaler(), RobustScaler(), PCA(6, whiten=True)], ids=named
 )
-def test_the_attacker_who_holds_a_pipeline_prepares_the_data_as_it_does(scaler):
+def test_the_attacker_who_holds_a_pipeline_prepares_the_data_as_it_does(scaler: Any) -> None:
     loaded = datasets.load("diabetes")
     pipeline = make_pipeline(scaler, Ridge(ODD)).fit(loaded.X, loaded.y)
     finding = steal(pipeline, loaded.X, loaded.y)
@@ -157,13 +169,13 @@ def test_the_attacker_who_holds_a_pipeline_prepares_the_data_as_it_does(scaler):
     assert worst(finding) <= 1e-9
 
 
-def test_a_pipeline_in_a_search_is_unwrapped():
+def test_a_pipeline_in_a_search_is_unwrapped() -> None:
     X, y = labels()
     search = GridSearchCV(make_pipeline(StandardScaler(), SVC()), {"svc__C": [0.3, 0.7]}, cv=2).fit(X, y)
     assert worst(steal(search, X, y)) == 0
 
 
-def test_a_pipeline_with_a_step_that_cannot_be_written_down_is_refused_with_a_remedy():
+def test_a_pipeline_with_a_step_that_cannot_be_written_down_is_refused_with_a_remedy() -> None:
     X, y = numbers()
     with pytest.raises(BadInput, match=r"got a step Normalizer; fit on the data as prepared"):
         Fitted.of(make_pipeline(Normalizer(), Ridge()).fit(X, y))
@@ -171,7 +183,7 @@ def test_a_pipeline_with_a_step_that_cannot_be_written_down_is_refused_with_a_re
 
 @pytest.mark.parametrize("weights", ["balanced", {0: 2.0, 1: 0.5}])
 @pytest.mark.parametrize("make", [RidgeClassifier, LogisticRegression, LinearSVC, SVC], ids=lambda one: one.__name__)
-def test_class_weights_are_taken_into_account(make, weights):
+def test_class_weights_are_taken_into_account(make: Any, weights: Any) -> None:
     X, y = labels()
     estimator = make(class_weight=weights).fit(X, y)
     finding = steal(estimator, X, y)
@@ -184,7 +196,7 @@ def test_class_weights_are_taken_into_account(make, weights):
     [RidgeClassifier(0.3), LogisticRegression(C=0.3), LinearSVC(C=0.03), SVC(C=0.3), SVC(C=0.3, class_weight={0: 3})],
     ids=named,
 )
-def test_sample_weights_of_classifiers_are_taken_into_account(estimator):
+def test_sample_weights_of_classifiers_are_taken_into_account(estimator: Any) -> None:
     X, y = labels()
     weight = np.random.default_rng(0).uniform(0.5, 3, size=len(X))
     estimator.fit(X, y, sample_weight=weight)
@@ -193,7 +205,7 @@ def test_sample_weights_of_classifiers_are_taken_into_account(estimator):
 
 
 @pytest.mark.parametrize("estimator", [LogisticRegression(C=0.3), SVC(C=0.3)], ids=named)
-def test_points_that_weigh_nothing_change_nothing(estimator):
+def test_points_that_weigh_nothing_change_nothing(estimator: Any) -> None:
     X, y = labels()
     weight = np.random.default_rng(0).uniform(0.5, 3, size=len(X))
     weight[::7] = 0
@@ -202,7 +214,7 @@ def test_points_that_weigh_nothing_change_nothing(estimator):
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_models_tuned_by_cross_validation_give_up_what_was_chosen():
+def test_models_tuned_by_cross_validation_give_up_what_was_chosen() -> None:
     X, y = labels()
     for estimator in (LogisticRegressionCV(Cs=[0.01, 0.3], cv=3), RidgeClassifierCV([0.1, 3.0])):
         finding = steal(estimator.fit(X, y), X, y)
@@ -213,7 +225,7 @@ def test_models_tuned_by_cross_validation_give_up_what_was_chosen():
 
 @pytest.mark.parametrize("alpha", [0.02, 0.3, 47.1])
 @pytest.mark.parametrize("free", [True, False])
-def test_intervals_of_hubers_regression_hold_where_only_its_equations_speak(alpha, free):
+def test_intervals_of_hubers_regression_hold_where_only_its_equations_speak(alpha: float, free: bool) -> None:
     X, y = numbers()
     estimator = HuberRegressor(alpha=alpha, epsilon=1.5, fit_intercept=free, max_iter=1000).fit(X, y)
     finding = steal(estimator, X, y, trainings=0)
@@ -221,7 +233,7 @@ def test_intervals_of_hubers_regression_hold_where_only_its_equations_speak(alph
 
 
 @pytest.mark.parametrize("estimator", [LinearSVC(C=0.3), LogisticRegression(C=0.3, solver="liblinear")], ids=named)
-def test_a_training_that_hardly_depends_on_its_penalty_does_not_tell_it(estimator):
+def test_a_training_that_hardly_depends_on_its_penalty_does_not_tell_it(estimator: Any) -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(80, 2))
     y = (X[:, 1] + 0.5 * rng.normal(size=80) > 0).astype(int)
@@ -229,14 +241,14 @@ def test_a_training_that_hardly_depends_on_its_penalty_does_not_tell_it(estimato
     assert steal(estimator.fit(X, y), X, y).verdict is Verdict.NONE_FOUND
 
 
-def test_weights_that_are_equal_by_symmetry_are_not_taken_for_the_bound():
+def test_weights_that_are_equal_by_symmetry_are_not_taken_for_the_bound() -> None:
     X = np.array([[0.0, 0], [1, 1], [0, 1], [1, 0]])
     y = np.array([0, 0, 1, 1])
     finding = steal(SVC(C=100.0).fit(X, y), X, y)
     assert finding.verdict is Verdict.NOT_APPLICABLE
 
 
-def test_a_margin_with_nothing_inside_gives_no_number():
+def test_a_margin_with_nothing_inside_gives_no_number() -> None:
     for seed in range(20, 26):
         X = np.random.default_rng(seed).normal(size=(2, 4))
         y = np.array([0, 1])
@@ -244,20 +256,20 @@ def test_a_margin_with_nothing_inside_gives_no_number():
         assert finding.loot is None or worst(finding) <= 1e-6
 
 
-def test_wrappers_around_other_learners_are_refused_with_a_remedy():
+def test_wrappers_around_other_learners_are_refused_with_a_remedy() -> None:
     X, y = labels("iris")
     with pytest.raises(BadInput, match=r"got SVC; audit its estimators_ one at a time"):
         Fitted.of(OneVsRestClassifier(SVC()).fit(X, y))
 
 
-def test_class_weights_that_differ_by_output_are_refused_with_the_reason():
+def test_class_weights_that_differ_by_output_are_refused_with_the_reason() -> None:
     X, y = labels("iris")
     finding = steal(LinearSVC(class_weight="balanced").fit(X, y), X, y)
     assert finding.verdict is Verdict.NOT_APPLICABLE
     assert "differ from output to output" in finding.summary
 
 
-def test_labels_may_be_names():
+def test_labels_may_be_names() -> None:
     X, y = labels()
     named = np.where(y == 1, "benign", "malignant")
     assert worst(steal(LogisticRegression(C=0.3).fit(X, named), X, named)) == 0
@@ -274,7 +286,9 @@ def test_labels_may_be_names():
     ],
     ids=named,
 )
-def test_the_width_of_an_unknown_kernel_is_found_along_with_the_rest(estimator, data):
+def test_the_bandwidth_of_an_unknown_kernel_is_found_along_with_the_rest(
+    estimator: Any, data: Callable[[], tuple[Array, Array]]
+) -> None:
     X, y = data()
     truth = {"hyperparameters": Hyperparameters.of(estimator.fit(X, y))}
     finding = HyperparameterStealing()(Fitted.of(estimator).without_gamma(), TrainingData(X, y), truth=truth)
@@ -283,13 +297,13 @@ def test_the_width_of_an_unknown_kernel_is_found_along_with_the_rest(estimator, 
     assert worst(finding) <= 1e-6
 
 
-def test_a_solver_whose_random_numbers_are_unknown_is_not_replayed():
+def test_a_solver_whose_random_numbers_are_unknown_is_not_replayed() -> None:
     X, y = labels()
     finding = steal(SGDClassifier(alpha=0.01).fit(X, y), X, y)
     assert finding.verdict is not Verdict.LEAK
 
 
-def test_no_support_vector_at_its_bound_leaves_the_penalty_open():
+def test_no_support_vector_at_its_bound_leaves_the_penalty_open() -> None:
     X, y = labels()
     finding = steal(SVC(C=1e4).fit(X, y), X, y)
     assert finding.verdict is Verdict.NOT_APPLICABLE
@@ -297,7 +311,7 @@ def test_no_support_vector_at_its_bound_leaves_the_penalty_open():
 
 
 @pytest.mark.parametrize("C", [0.3, 1.0, 10.0])
-def test_a_margin_that_hides_the_penalty_leaves_an_interval_that_holds(C):
+def test_a_margin_that_hides_the_penalty_leaves_an_interval_that_holds(C: float) -> None:
     widths = []
     for seed in range(6):
         rng = np.random.default_rng(seed)
@@ -317,7 +331,7 @@ OTHERS = [RidgeClassifier(), LogisticRegression(), LinearSVC(), SVC(), SVC(kerne
 
 
 @pytest.mark.parametrize("estimator", OTHERS, ids=named)
-def test_a_classifier_of_other_data_is_not_given_a_number(estimator):
+def test_a_classifier_of_other_data_is_not_given_a_number(estimator: Any) -> None:
     X, y = labels()
     estimator.fit(X[:-1], y[:-1])
     for data in ((X[:-1], 1 - y[:-1]), (1.1 * X[:-1], y[:-1]), (X[:-60], y[:-60]), (X[100:], y[100:])):
@@ -333,7 +347,7 @@ def test_a_classifier_of_other_data_is_not_given_a_number(estimator):
     assert finding.loot is None or holds(finding, estimator)
 
 
-def test_unsupported_estimators_name_the_supported_ones():
+def test_unsupported_estimators_name_the_supported_ones() -> None:
     from sklearn.tree import DecisionTreeClassifier
 
     X, y = labels()
@@ -344,7 +358,7 @@ def test_unsupported_estimators_name_the_supported_ones():
             Fitted.of(unfitted)
 
 
-def test_data_of_another_width_is_refused():
+def test_data_of_another_width_is_refused() -> None:
     X, y = labels()
     for estimator in (LogisticRegression(), SVC(), make_pipeline(StandardScaler(), RidgeClassifier())):
         fitted = Fitted.of(estimator.fit(X, y))
@@ -352,21 +366,21 @@ def test_data_of_another_width_is_refused():
             HyperparameterStealing()(fitted, TrainingData(X[:, :7], y))
 
 
-def test_without_a_penalty_there_is_nothing_to_steal():
+def test_without_a_penalty_there_is_nothing_to_steal() -> None:
     X, y = labels()
     finding = steal(SGDClassifier(penalty=None, random_state=0).fit(X, y), X, y)
     assert finding.verdict is Verdict.NOT_APPLICABLE
     assert "without a penalty" in finding.summary
 
 
-def test_the_finding_says_which_estimator_won_and_what_the_others_said():
+def test_the_finding_says_which_estimator_won_and_what_the_others_said() -> None:
     X, y = labels()
     finding = steal(LogisticRegression(C=0.7).fit(X, y), X, y)
     assert "training again with this value gives the same parameters bit for bit" in finding.summary
     assert [note.split(":")[0] for note in finding.notes] == ["stationarity", "replay"]
 
 
-def test_a_model_that_did_not_converge_says_so_when_it_may_not_be_trained_again():
+def test_a_model_that_did_not_converge_says_so_when_it_may_not_be_trained_again() -> None:
     X, y = labels()
     with pytest.warns(ConvergenceWarning):
         estimator = LogisticRegression(C=100.0, max_iter=3).fit(X, y)

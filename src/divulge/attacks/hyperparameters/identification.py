@@ -18,6 +18,7 @@ from divulge.contract import (
     Array,
     Attack,
     Context,
+    Evidence,
     Finding,
     Fitted,
     HeatMap,
@@ -33,13 +34,17 @@ from divulge.learners.catalogue import LEARNERS, learner_named
 from divulge.learners.records import Learner, Setup
 from divulge.solvers.stationarity import svm, system as stationarity
 
-NOTHING = 1e-9  # a share of the penalty this small is none
-PENALTY_SHARE = 0.02  # an elastic net whose two penalties are farther apart is one with a single penalty
+NOTHING = 1e-9  # of the larger penalty: a negative one this small is 0 with a rounding error, a larger one no penalty
+PENALTY_SHARE = 0.02  # of what both penalties pull: with less the other alone would do, but for a solver's tolerance
 DEFAULT_EPSILON = 1.35  # of Huber's loss in scikit-learn
-UNRELATED = 0.15  # a larger share of the gradient left over is no minimum, even where a solver stopped early
-ZERO = 1e-12  # of the largest coefficient: an extracted 0 comes with rounding errors
-SIGNIFICANCE = 1e-2  # how often a gradient that has nothing to do with a learner may look like its own
-FLOOR = 1e-13  # relative residuals below are rounding, and equal
+UNRELATED = 0.15  # a larger share of the gradient left is no minimum, even at scikit-learn's default tolerances
+ZERO = 1e-12  # of the largest coefficient: an extracted 0 comes with thousands of rounding errors, a coefficient with more
+SIGNIFICANCE = 1e-2  # the p-value of a claim: of a hundred unrelated gradients one may look like a learner's own
+BY_BOUND = 1e-3  # what an SVM whose margins agree with its dual weights counts as leaving: libsvm's tolerance
+AS_GOOD = 10.0  # times what a learner leaves that contains it, a plainer one may leave: it has a penalty less to fit with
+CONVERGED = 1e-6  # of what the former leaves, less is not asked of the latter: solvers differ in how far they go
+FEW_CLASSES = 20  # as many whole numbers at most are labels; more are counts
+FLOOR = 1e-13  # relative residuals below are hundreds of rounding errors, and equal
 
 
 @dataclass(frozen=True)
@@ -52,6 +57,14 @@ class Candidate:
     @property
     def title(self) -> str:
         return self.setup.title
+
+
+@dataclass(frozen=True, eq=False)
+class LearnersCompared(Evidence):
+    """What every learner that could have been it leaves of its own gradient."""
+
+    titles: tuple[str, ...]
+    relative_residuals: Array
 
 
 @option_class
@@ -86,7 +99,9 @@ class AlgorithmIdentification(Attack[tuple[Parameters, TrainingData], Fitted]):
             value="share of the loss gradient",
         )  # fmt: skip
         listed = "; ".join(f"{one.candidate.title} {one.relative_residual:.1e}" for one in ranked[:4])
-        evidence: dict[str, Any] = {
+        residuals = np.array([one.relative_residual for one in ranked])
+        shown: dict[str, Any] = {
+            "evidence": LearnersCompared(tuple(one.candidate.title for one in ranked), residuals),
             "figures": (figure,),
             "notes": (
                 f"Left unexplained of the loss gradient: {listed}.",
@@ -99,13 +114,13 @@ class AlgorithmIdentification(Attack[tuple[Parameters, TrainingData], Fitted]):
                 f"The parameters minimise the objective of none of {len(ranked)} learners on this data: "
                 f"the nearest leaves {best.relative_residual:.2g} of its gradient.",
                 power=power,
-                **evidence,
+                **shown,
             )
         second = min((one.relative_residual for one in rest), default=np.inf)
         if second < self.margin * max(best.relative_residual, FLOOR):
             twin = next(one for one in rest if one.relative_residual == second)
             return Finding.none_found(
-                f"The parameters fit {best.candidate.title} and {twin.candidate.title} alike.", power=power, **evidence
+                f"The parameters fit {best.candidate.title} and {twin.candidate.title} alike.", power=power, **shown
             )
         scores = {
             "gradient left unexplained": Score(best.relative_residual, second, "the next best learner", better="lower"),
@@ -115,15 +130,15 @@ class AlgorithmIdentification(Attack[tuple[Parameters, TrainingData], Fitted]):
             f"The model was trained by {best.candidate.title}: its parameters leave {best.relative_residual:.1e} of "
             f"that objective's gradient, and {second:.1e} of the next best learner's.",
             scores=scores,
-            **evidence,
+            **shown,
         )
 
     def score(self, finding: Finding[Fitted], held: tuple[Parameters, TrainingData], truth: Truth) -> Finding[Fitted]:
-        known, loot = truth.get(Fitted), finding.loot
-        if known is None or loot is None:
+        known, loot, compared = truth.get(Fitted), finding.loot, finding.evidence
+        if known is None or loot is None or not isinstance(compared, LearnersCompared):
             return finding
         right = same_learner(loot, known)
-        null = 1 / max(2, len(finding.figures[0].rows) if isinstance(finding.figures[0], HeatMap) else 2)
+        null = 1 / max(2, len(compared.titles))
         scores = {"right": Score(float(right), null, "a learner drawn at random"), **finding.scores}
         return replace(finding, scores=scores)
 
@@ -170,7 +185,7 @@ def rank(parameters: Parameters, data: TrainingData) -> Iterator[Ranked]:
                 yield Ranked(candidate, problem, max(estimate.relative_residual, FLOOR), shares, estimate.p_value)
             else:
                 if not by_bound(problem).unidentifiable:
-                    yield Ranked(candidate, problem, 1e-3, (1.0,))
+                    yield Ranked(candidate, problem, BY_BOUND, (1.0,))
         except (NotApplicable, BadInput, np.linalg.LinAlgError, FloatingPointError):
             continue
 
@@ -182,8 +197,9 @@ def _plainest(ranked: list[Ranked]) -> Ranked:
         return best
     plainer = [one for one in ranked if one.candidate.title in best.candidate.setup.contains]
     lone = min(best.shares) < PENALTY_SHARE
+    enough = AS_GOOD * max(best.relative_residual, CONVERGED)
     for one in plainer:
-        if one.relative_residual <= UNRELATED and (lone or one.relative_residual <= 10 * max(best.relative_residual, 1e-6)):
+        if one.relative_residual <= UNRELATED and (lone or one.relative_residual <= enough):
             return one
     return best
 
@@ -203,7 +219,9 @@ def candidates(dual: bool, classifiers: bool, machines: bool) -> list[Candidate]
 def _candidates(parameters: Parameters, data: TrainingData) -> list[Candidate]:
     assert data.y is not None
     classes = len(np.unique(data.y))
-    labels = data.y.dtype.kind == "U" or (classes <= 20 and np.array_equal(data.y, np.round(np.asarray(data.y, float))))
+    labels = data.y.dtype.kind == "U" or (
+        classes <= FEW_CLASSES and np.array_equal(data.y, np.round(np.asarray(data.y, float)))
+    )
     return candidates(parameters.dual_coef is not None, labels, machines=parameters.intercept is not None)
 
 
