@@ -1,5 +1,10 @@
 """A customer who pays for tuning on a sample only: what is stolen, what it saves and what it loses."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer, load_diabetes
@@ -7,13 +12,16 @@ from sklearn.linear_model import Lasso, Ridge
 from sklearn.model_selection import GridSearchCV, KFold
 
 from divulge import Context, Pipeline, Verdict
+from divulge.arrays import Array
+from divulge.contract import Curve
 from divulge.studies import TrainStealRetrain, train_steal_retrain as study
-from divulge.studies.train_steal_retrain import TUNED, Draw, saving, train_steal_retrain, tune
+from divulge.studies.train_steal_retrain import TUNED, Draw, StolenFromSamples, saving, train_steal_retrain, tune
 
-QUICK = {"grid": (-2, -1, 0, 1, 2), "folds": 3, "draws": 4}
+Split = tuple[Array, Array, Array, Array]
+QUICK: dict[str, Any] = {"grid": (-2, -1, 0, 1, 2), "folds": 3, "draws": 4}
 
 
-def split(load, rows=None):
+def split(load: Callable[..., Any], rows: int | None = None) -> Split:
     X, y = load(return_X_y=True)
     X = (X - X.mean(axis=0)) / X.std(axis=0)
     order = np.random.default_rng(0).permutation(len(X))[:rows]
@@ -24,12 +32,12 @@ def split(load, rows=None):
 NUMBERS, LABELS = split(load_diabetes), split(load_breast_cancer)
 
 
-def draw(learner, data, seed=0, **options):
+def draw(learner: str, data: Split, seed: int = 0, **options: Any) -> list[Draw]:
     return train_steal_retrain(*data, learner, rng=np.random.default_rng(seed), **{**QUICK, "fraction": 0.3} | options)
 
 
 @pytest.mark.parametrize("learner", TUNED)
-def test_what_is_stolen_from_the_sample_is_what_the_service_tuned(learner):
+def test_what_is_stolen_from_the_sample_is_what_the_service_tuned(learner: str) -> None:
     data = NUMBERS if learner in ("ridge", "lasso") else LABELS
     draws = draw(learner, data)
     found = [one for one in draws if one.stolen is not None]
@@ -38,14 +46,14 @@ def test_what_is_stolen_from_the_sample_is_what_the_service_tuned(learner):
         assert one.stolen == pytest.approx(one.tuned_on_sample, rel=0.1)
 
 
-def test_a_sample_tunes_about_as_well_as_everything():
-    lost = [one.accuracy_tuned - one.accuracy_retrained for one in draw("ridge", NUMBERS)]
+def test_a_sample_tunes_about_as_well_as_everything() -> None:
+    lost = [one.accuracy_tuned - (one.accuracy_retrained or 0.0) for one in draw("ridge", NUMBERS)]
     random = [one.accuracy_tuned - one.accuracy_random for one in draw("svc", LABELS, draws=6)]
     assert abs(np.mean(lost)) < 0.01
     assert np.mean(random) > 0.02
 
 
-def test_tuning_chooses_as_the_grid_search_of_scikit_learn_does():
+def test_tuning_chooses_as_the_grid_search_of_scikit_learn_does() -> None:
     X, y, X_val, y_val = NUMBERS
     for seed in range(3):
         parts = KFold(3, shuffle=True, random_state=seed)
@@ -55,16 +63,17 @@ def test_tuning_chooses_as_the_grid_search_of_scikit_learn_does():
         assert model.score(X_val, y_val) == pytest.approx(search.score(X_val, y_val))
 
 
-def test_retraining_uses_everything_and_the_stolen_penalty():
+def test_retraining_uses_everything_and_the_stolen_penalty() -> None:
     X, y, X_val, y_val = NUMBERS
     for one in draw("ridge", NUMBERS):
         assert one.accuracy_retrained == pytest.approx(Ridge(one.stolen).fit(X, y).score(X_val, y_val))
     for one in draw("lasso", NUMBERS):
+        assert one.stolen is not None
         carried = one.stolen * one.rows / len(X)  # the same weight against a sum of more losses
         assert one.accuracy_retrained == pytest.approx(Lasso(carried).fit(X, y).score(X_val, y_val))
 
 
-def test_a_sample_has_its_share_of_every_class():
+def test_a_sample_has_its_share_of_every_class() -> None:
     X, y, X_val, y_val = LABELS
     rare = np.flatnonzero(y == 0)[:30]
     kept = np.concatenate([rare, np.flatnonzero(y == 1)])
@@ -72,14 +81,14 @@ def test_a_sample_has_its_share_of_every_class():
         assert one.rows == 3 + round(0.1 * (y == 1).sum())
 
 
-def test_only_a_clock_gives_seconds():
+def test_only_a_clock_gives_seconds() -> None:
     ticks = iter(range(1000))
     timed = draw("ridge", NUMBERS, clock=lambda: float(next(ticks)))
     assert [one.seconds for one in draw("ridge", NUMBERS)] == [{}] * 4
     assert [one.seconds for one in timed] == [dict.fromkeys(("service", "stealing", "retraining", "tuning"), 1.0)] * 4
 
 
-def test_the_saving_counts_every_row_that_is_trained_on():
+def test_the_saving_counts_every_row_that_is_trained_on() -> None:
     drawn = Draw(1.0, 1.0, 1.0, 0.9, 0.9, 0.8, rows=100, trainings=0)
     # 4 penalties with 5 folds train on 16 times everything, and the winner once more.
     assert saving(drawn, 1000, folds=5, grid=4) == pytest.approx(17 * 1000 / (17 * 100 + 1000))
@@ -89,7 +98,7 @@ def test_the_saving_counts_every_row_that_is_trained_on():
     assert saving(failed, 1000, folds=5, grid=4) == pytest.approx(17 * 1000 / (37 * 100 + 17 * 1000))
 
 
-def test_the_finding_of_a_ridge_says_what_was_saved_and_what_was_lost():
+def test_the_finding_of_a_ridge_says_what_was_saved_and_what_was_lost() -> None:
     finding = TrainStealRetrain(fraction=0.3, **QUICK)(Pipeline(*NUMBERS, learner="ridge"))
     assert finding.verdict is Verdict.LEAK
     assert finding.summary.startswith(
@@ -100,15 +109,21 @@ def test_the_finding_of_a_ridge_says_what_was_saved_and_what_was_lost():
     assert saved.value > 2
     assert saved.null == 1
     assert abs(lost.value) < 0.01
+    assert lost.interval is not None
     assert lost.interval[0] <= lost.value <= lost.interval[1] <= 0.01
+    assert isinstance(finding.evidence, StolenFromSamples)
     assert finding.evidence.unit == "alpha"
     np.testing.assert_allclose(finding.evidence.stolen, finding.evidence.tuned, rtol=0.1)
-    assert {name: len(x) for name, (x, _) in finding.figures[0].series.items()} == {
+    (curve,) = finding.figures
+    assert isinstance(curve, Curve)
+    assert {name: len(x) for name, (x, _) in curve.series.items()} == {
         "tuned on everything": 4, "tuned on a sample, stolen, trained once": 4, "a penalty drawn from the grid": 4,
     }  # fmt: skip
 
 
-def test_figures_over_draws_are_means_with_students_interval_and_the_evidence_has_them_all(monkeypatch):
+def test_figures_over_draws_are_means_with_students_interval_and_the_evidence_has_them_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     lost, stolen = (0.001, 0.002, 0.006), iter((1.0, 2.0, 9.0))
     made = iter(Draw(next(stolen), 1.0, 1.0, 0.9 - one, 0.9, 0.7, rows=10, trainings=0) for one in lost)
     monkeypatch.setattr(study, "one_draw", lambda rng, data, **options: next(made))
@@ -119,12 +134,13 @@ def test_figures_over_draws_are_means_with_students_interval_and_the_evidence_ha
     half = 4.302653 * np.std(lost, ddof=1) / np.sqrt(3)
     assert score.interval == pytest.approx((0.003 - half, 0.003 + half), rel=1e-6)
     assert finding.verdict is Verdict.LEAK
+    assert isinstance(finding.evidence, StolenFromSamples)
     assert finding.evidence.unit == "C"
     assert sorted(finding.evidence.stolen)[::2] == [1.0, 9.0]
 
 
-def test_where_the_equations_do_not_tell_training_again_does():
-    weak = {"grid": (-3, -2), "draws": 2}
+def test_where_the_equations_do_not_tell_training_again_does() -> None:
+    weak: dict[str, Any] = {"grid": (-3, -2), "draws": 2}
     alone, helped = (draw("logistic", LABELS, **weak, trainings=most) for most in (0, 20))
     assert [one.stolen for one in alone] == [None, None]
     for one in helped:
@@ -132,14 +148,14 @@ def test_where_the_equations_do_not_tell_training_again_does():
         assert one.trainings > 0
 
 
-def test_the_useless_customer_draws_from_the_grid():
+def test_the_useless_customer_draws_from_the_grid() -> None:
     X, y, X_val, y_val = NUMBERS
     possible = [Ridge(10.0**power).fit(X, y).score(X_val, y_val) for power in (-2, -1, 0, 1, 2)]
     drawn = [np.argmin(np.abs(np.subtract(possible, one.accuracy_random))) for one in draw("ridge", NUMBERS, draws=12)]
     assert len(set(drawn)) >= 4
 
 
-def test_a_sample_too_small_to_tune_on_loses_more_than_is_allowed():
+def test_a_sample_too_small_to_tune_on_loses_more_than_is_allowed() -> None:
     rng = np.random.default_rng(0)
     X = 0.3 * rng.normal(size=(300, 40))
     y = X @ rng.normal(size=40) + 0.5 * rng.normal(size=300)
@@ -148,12 +164,14 @@ def test_a_sample_too_small_to_tune_on_loses_more_than_is_allowed():
     )
     assert finding.verdict is Verdict.NONE_FOUND
     assert finding.loot is None
-    assert finding.scores["R² lost"].interval[1] > 0.01
+    interval = finding.scores["R² lost"].interval
+    assert interval is not None
+    assert interval[1] > 0.01
     assert "may cost too much" in finding.summary
     assert "a loss of R² up to 0.01 would have counted" in finding.power
 
 
-def test_models_that_give_up_nothing_leave_nothing_to_retrain_with():
+def test_models_that_give_up_nothing_leave_nothing_to_retrain_with() -> None:
     """Points so far apart that no support vector reaches the bound of its weight."""
     X = np.concatenate([np.eye(40), -np.eye(40)]) * np.random.default_rng(0).uniform(0.8, 1.2, size=(80, 1))
     data = (X, np.repeat([0, 1], 40), X[::7], np.repeat([0, 1], 40)[::7])
@@ -175,28 +193,30 @@ def test_models_that_give_up_nothing_leave_nothing_to_retrain_with():
         ("ridge", None, {"fraction": 0.02}, "would have 8 points, and 5 folds need 10; raise the fraction"),
     ],
 )
-def test_what_cannot_be_tuned_is_said_not_to_apply(learner, y, options, reason):
+def test_what_cannot_be_tuned_is_said_not_to_apply(
+    learner: str, y: Array | None, options: dict[str, Any], reason: str
+) -> None:
     X, labels, X_val, y_val = LABELS
     finding = TrainStealRetrain(**options)(Pipeline(X, labels if y is None else y, X_val, y_val, learner=learner))
     assert finding.verdict is Verdict.NOT_APPLICABLE
     assert reason in finding.summary
 
 
-def test_draws_differ_and_the_seed_decides_them():
+def test_draws_differ_and_the_seed_decides_them() -> None:
     first, second, other = draw("ridge", NUMBERS), draw("ridge", NUMBERS), draw("ridge", NUMBERS, seed=1)
     assert first == second
     assert first != other
     assert len({one.stolen for one in first}) > 1
 
 
-def test_an_interrupted_run_does_not_draw_again():
-    kept = {}
+def test_an_interrupted_run_does_not_draw_again() -> None:
+    kept: dict[str, Any] = {}
 
     class Memory:
-        def recall(self, name):
+        def recall(self, name: str) -> Any:
             return kept[name]
 
-        def keep(self, name, value):
+        def keep(self, name: str, value: Any) -> None:
             kept[name] = value
 
     attack, pipeline = TrainStealRetrain(fraction=0.3, **QUICK), Pipeline(*NUMBERS, learner="ridge")
@@ -206,3 +226,12 @@ def test_an_interrupted_run_does_not_draw_again():
         piece["value"]["accuracy_tuned"] = 0.99  # as a second run would only see it there
     again = attack(pipeline, context=Context(memory=Memory()))
     assert again.scores["R² lost"].value > 0.3
+
+
+@pytest.mark.parametrize(("lost", "verdict"), [(0.009, Verdict.LEAK), (0.011, Verdict.NONE_FOUND)])
+def test_a_hundredth_of_the_accuracy_is_what_a_customer_may_lose(
+    monkeypatch: pytest.MonkeyPatch, lost: float, verdict: Verdict
+) -> None:
+    made = Draw(1.0, 1.0, 1.0, 0.9 - lost, 0.9, 0.7, rows=10, trainings=0)
+    monkeypatch.setattr(study, "one_draw", lambda rng, data, **options: made)
+    assert TrainStealRetrain(draws=3)(Pipeline(*LABELS, learner="logistic")).verdict is verdict

@@ -81,7 +81,7 @@ def test_a_point_that_counts_for_nothing_is_not_used(machine: Any) -> None:
     [
         (KernelLogistic(0.0), "expected a positive number for alpha of KernelLogistic, got 0.0"),
         (KernelLogistic(float("nan")), "expected a positive number for alpha of KernelLogistic, got nan"),
-        (KernelSVM("1"), "expected a positive number for alpha of KernelSVM, got '1'"),
+        (KernelSVM("1"), "expected a positive number for alpha of KernelSVM, got '1'"),  # type: ignore[arg-type]  # the mistake
         (KernelSVM(gamma=-1.0), "expected a positive number for gamma of KernelSVM, got -1.0"),
         (KernelSVM(kernel="rfb"), "kernel of KernelSVM: unknown key 'rfb'; did you mean 'rbf'"),
         (KernelLogistic(penalty="l0"), "penalty of KernelLogistic: unknown key 'l0'"),

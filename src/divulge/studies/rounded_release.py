@@ -36,10 +36,10 @@ from divulge.learners.catalogue import learner_named
 from divulge.solvers.stationarity import backprop, svm, system as stationarity
 from divulge.solvers.stationarity.refit import STOCHASTIC
 
-NEAR = 0.1  # relative error up to which a penalty is not hidden, whatever the estimator itself makes of its answer
+NEAR = 0.1  # relative error up to which a penalty is not hidden: grids that people search step by 2 and more
 VAGUE = 1.0  # half an interval, relative to its value: as wide as this it is no more than an upper bound
-EXACT = 1e-9  # relative error that a sentence need not mention
-FLOOR = 1e-16  # of an error drawn on a logarithmic axis
+EXACT = 1e-9  # relative error that a sentence need not mention: what needs no second opinion
+FLOOR = 1e-16  # of an error drawn on a logarithmic axis, which has no 0
 TRAINED = ("replay", "path matching")
 JUDGED = "coarsest acceptable"
 BELIEVED = "The nearest answer counts: an owner cannot know which of them an attacker believes."

@@ -36,9 +36,8 @@ from divulge.errors import NotApplicable
 from divulge.learners.catalogue import LEARNERS
 
 TUNED = [name for name, learner in LEARNERS.items() if learner.tuning is not None]
-POWERS = tuple(float(power) for power in np.linspace(-3, 3, 13))
-CONFIDENCE = 0.95
-CLAIMED = 0.99  # confidence of what is stolen
+POWERS = tuple(float(power) for power in np.linspace(-3, 3, 13))  # the range that the paper studies, in half decades
+CONFIDENCE = 0.95  # of the intervals over draws
 ALLOWED = 0.01  # accuracy, or R²: who loses more would rather pay for the tuning
 
 
@@ -284,7 +283,8 @@ def _steal(model: Any, X: Array, y: Array, unit: str, trainings: int) -> tuple[f
     counting = Context(progress=lambda done, total: seen.append(done))
     for most in (0, trainings):
         try:
-            best = choose(answers_to(build_problem(Fitted.of(model), TrainingData(X, y)), CLAIMED, most, counting))
+            problem = build_problem(Fitted.of(model), TrainingData(X, y))
+            best = choose(answers_to(problem, HyperparameterStealing().confidence, most, counting))
         except NotApplicable:
             break
         value = best.values.get(unit, 0.0)
