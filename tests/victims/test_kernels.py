@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from sklearn.model_selection import GridSearchCV
 
 from divulge import Fitted, Hyperparameters, datasets
 from divulge.errors import BadInput
-from divulge.victims.kernels import KernelLogistic, KernelSVM
+from divulge.victims.kernels import KernelLogistic, KernelSVM, _refuse_indefinite
 
 MACHINES = [KernelLogistic(0.1), KernelLogistic(0.1, penalty="l1"), KernelSVM(0.1)]
 
@@ -105,3 +106,11 @@ def test_other_points_are_refused() -> None:
         KernelSVM().fit(data.X, data.y[:3])
     with pytest.raises(BadInput, match="expected points with the 4 features that were fitted, got 2"):
         KernelSVM().fit(data.X, data.y).predict(data.X[:, :2])
+
+
+@pytest.mark.parametrize(("share", "refused"), [(0.9e-10, False), (1.1e-10, True)])
+def test_an_eigenvalue_is_negative_by_rounding_up_to_a_ten_billionth_of_their_sum(share: float, refused: bool) -> None:
+    """Rounding leaves −1e-16 of it in the Gram matrix of 1,000 points."""
+    K = np.diag([0.5, 0.5, -share])
+    with pytest.raises(BadInput, match="positive semi-definite") if refused else nullcontext():
+        _refuse_indefinite(K, "rbf")

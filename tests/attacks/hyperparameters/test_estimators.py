@@ -8,11 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from divulge import Fitted, Verdict
+from divulge import Fitted, TrainingData, Verdict
 from divulge.arrays import Array
 from divulge.attacks.hyperparameters.estimators import _around, by_equations, by_training
+from divulge.attacks.hyperparameters.formulate import build_problem
 from divulge.attacks.hyperparameters.problem import Answer, StationarityProblem
+from divulge.attacks.hyperparameters.svm import by_bound
+from divulge.contract import Kernel
 from divulge.learners.catalogue import LEARNERS
+from divulge.solvers.stationarity import svm
 from divulge.solvers.stationarity.refit import Trainer
 from divulge.solvers.stationarity.system import System
 
@@ -197,3 +201,28 @@ def test_rounded_parameters_confirm_the_data_with_six_digits_more_than_there_are
         return np.asarray(size + np.array([0.2, -0.2, 0.1]) + 3 * np.log(alpha / 0.4) * np.array([1.0, -1.0, 1.0]))
 
     assert trained(three, np.round(three(0.4)), decimals=0).verdict is expected
+
+
+# --- support vector machines
+
+
+@pytest.mark.parametrize(
+    ("tol", "violation", "expected"),
+    [
+        (1e-4, 0.019, Verdict.LEAK),
+        (1e-4, 0.021, Verdict.NOT_APPLICABLE),
+        (1e-2, 0.19, Verdict.LEAK),
+        (1e-2, 0.21, Verdict.NOT_APPLICABLE),
+    ],
+)
+def test_margins_that_miss_by_twenty_tolerances_are_of_other_data(
+    monkeypatch: pytest.MonkeyPatch, tol: float, violation: float, expected: Verdict
+) -> None:
+    monkeypatch.setattr(svm, "bound", lambda *given: svm.Bound(0.7, True, violation))
+    fitted = Fitted(
+        "svc", intercept=np.zeros(1), dual_coef=np.array([[-1 / np.pi, 1 / np.pi]]), kernel=Kernel("linear"),
+        more={"support": np.array([0, 1])}, settings={"tol": tol},
+    )  # fmt: skip
+    answer = by_bound(build_problem(fitted, TrainingData(np.array([[0.0], [1.0]]), np.array([0, 1]))))
+    assert answer.verdict is expected
+    assert answer.unidentifiable is (expected is Verdict.NOT_APPLICABLE)

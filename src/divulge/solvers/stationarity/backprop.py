@@ -26,7 +26,9 @@ def outputs(layers: Layers, X: Array, activation: str = "relu") -> Array:
 def gradient(
     layers: Layers, X: Array, first_derivative: Callable[[Array], Array], activation: str = "relu"
 ) -> list[tuple[Array, Array, Array, Array]]:
-    """Of Σ loss in every (W, b), each followed by the sums of absolute values: (dW, db, |dW|, |db|).
+    """∂/∂W = Bᵀ A and ∂/∂b = Bᵀ 1 of Σ loss in every layer, then |B|ᵀ|A| and |B|ᵀ 1: (dW, db, |dW|, |db|).
+
+    A (n, previous units) enters a layer, and B (n, units) is the loss's derivative in what leaves it.
 
     `first_derivative` takes outputs (n, outputs) to the loss's first derivative in them.
     """

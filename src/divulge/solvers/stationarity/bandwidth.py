@@ -40,7 +40,10 @@ class Bandwidth:
 
 
 def find(distances: Array, equations: Sequence[Equations]) -> Bandwidth | None:
-    """Least squares in γ by a grid, then Gauss-Newton; None where nothing depends on it."""
+    """argmin over γ of Σ ‖P(K_γ[rows][:, columns] weights − targets)‖², where K_γ = exp(−γ D) and D is (n, n).
+
+    P projects the nuisance out. By a grid, then Gauss-Newton; None where nothing depends on γ. The half-width is 2 (‖r‖ + ε size) / ‖∂r/∂γ‖.
+    """
     typical = float(np.median(distances[distances > 0], overwrite_input=False)) if (distances > 0).any() else 0.0
     if not typical or not sum(len(one.rows) for one in equations):
         return None
@@ -68,7 +71,7 @@ def find(distances: Array, equations: Sequence[Equations]) -> Bandwidth | None:
 
 
 def _residual(distances: Array, equations: Sequence[Equations], gamma: float) -> tuple[Array, Array, float]:
-    """What is left, its derivative in γ, and the size of what cancels."""
+    """r, ∂r/∂γ = −P(D ∘ K_γ) weights, and the size of what cancels in r."""
     left, derivative, size = [], [], 0.0
     for one in equations:
         D = distances[np.ix_(one.rows, one.columns)]

@@ -86,7 +86,7 @@ def match(
     seen: Callable[[int], None] = lambda done: None,
     extra: Mapping[str, Sequence[float]] | None = None,
 ) -> Match:
-    """Search the intervals `around` for the values that train to `observed`: round ones first, then between them.
+    """argmin over values in the intervals `around` of ‖train(values) − observed‖: round ones first, then Gauss-Newton.
 
     `cut` holds, for parameters that were rounded, half a unit of their last digit each: the interval is then all
     values that round to the same. `extra` are more values worth a try, like the round ones.

@@ -85,7 +85,7 @@ def _on_margin(distance: Array, dimension: int, touching: float) -> Array:
 
 
 def projected(found: Hinge) -> System | None:
-    """The equations with the directions of the points on the margin taken out; None where nothing is left."""
+    """Nᵀ(λw − Σ_inside yx) = 0, where N (D, D − r) spans the null space of the r points on the margin; None where r = D."""
     axes = null_space(found.edge) if len(found.edge) else np.eye(len(found.w))
     if not axes.shape[1]:
         return None
@@ -116,7 +116,8 @@ def relative_residual(found: Hinge) -> float:
 
 
 def range_of_penalty(found: Hinge, slack: float = 1e-9) -> tuple[float, float] | None:
-    """The smallest and largest λ for which some weights from 0 to 1 on the margin balance the equations."""
+    """min λ and max λ subject to |λw − Σ_inside yx − Σ_edge v yx| ≤ slack, λ ≥ 0, 0 ≤ v ≤ 1 (a linear programme); None where
+    no λ does."""
     r = len(found.edge)
     scale = float(np.abs(found.inside).max(initial=0)) or 1.0
     # Variables: λ, the r weights.
@@ -175,8 +176,11 @@ class Bound:
 
 
 def bound(K: Array, dual: Array, support: Array, labels: Array, intercept: Array, factor: Array, tol: float) -> Bound:
-    """C of a classifier: K (n, s) of all points with the support vectors, labels (n,) class numbers of all points;
-    `factor` (n,) multiplies C point by point."""
+    """C = max |α| of a classifier, and how far it is from y f = 1 (0 < α < C), y f ≥ 1 (α = 0), y f ≤ 1 (α = C).
+
+    K (n, s) of all points with the support vectors, dual (classes − 1, s), labels (n,) class numbers of all points;
+    `factor` (n,) multiplies C point by point.
+    """
     violation, reached = 0.0, False
     parts = list(machines(dual, labels[support], intercept))
     shares = [np.abs(part.weights) / factor[support[part.members]] for part in parts]
@@ -217,7 +221,10 @@ class Tube:
 
 
 def tube(K: Array, y: Array, dual: Array, support: Array, intercept: float, factor: Array, tol: float) -> Tube:
-    """K (n, s) of all points with the support vectors, y (n,) targets of all points, dual (s,)."""
+    """C = max |α| and ε = sign(α) (y − f) where 0 < |α| < C, of a regression f = Kα + intercept.
+
+    K (n, s) of all points with the support vectors, y (n,) targets of all points, dual (s,).
+    """
     residual = y - (K @ dual + intercept)
     share = np.abs(dual) / factor[support]
     top = float(share.max(initial=0))

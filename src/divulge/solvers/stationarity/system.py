@@ -57,10 +57,11 @@ class Estimate:
 
 
 def solve(system: System, confidence: float = 0.99, stopped: float = 0.0) -> Estimate:
-    """Solve the overdetermined system; the interval comes from its residual, from rounding and from where solvers stop.
+    """λ̂ = argmin ‖b + Aλ‖₂, with half-widths h √diag((AᵀA)⁻¹); A (m, k), b (m,).
 
-    The residual gradient is taken to be as large along A as it is, a direction at a time, across it (Student's t),
-    and never smaller than all of it at once divided by ‖A‖: solvers that stop early leave structured remains.
+    h = max(t √(‖r‖² / (m − k)), ‖(r, check)‖, 8 ε ‖magnitude‖, noise, what `stopped` lets pass), where r = b + Aλ̂ and t is
+    Student's quantile with m − k degrees of freedom: the gradient is taken to be as large along A as it is across it, a
+    direction at a time, and never smaller than all of it at once, as solvers that stop early leave structured remains.
     `stopped` is the largest entry with which the solver would have been content: so much may lie along A unseen.
     """
     A, b = system.A, system.b
@@ -107,8 +108,9 @@ class Gradient:
 
 
 def gradient(loss: Loss, X: Array, Y: Array, W: Array, c: Array, weight: Array, centred: bool = False) -> Gradient:
-    """Gradient of Σ weight loss(Xw + c, y) in (w, c); targets (n, outputs), W (outputs, d), c (outputs,).
+    """∇_W = Dᵀ X and ∇_c = Dᵀ 1 of Σᵢ weightᵢ loss(W xᵢ + c, yᵢ), where D = weight · ∂loss/∂f (n, outputs).
 
+    X (n, d), targets Y (n, outputs), W (outputs, d), c (outputs,), weight (n,).
     With a squared loss and a free intercept the residuals add up to nothing, so columns may be centred, which cancels
     less. One pass over blocks of rows that stay in the cache: on large data the time is all memory.
     """
@@ -138,7 +140,7 @@ def gradient(loss: Loss, X: Array, Y: Array, W: Array, c: Array, weight: Array, 
 
 
 def at_zero(loss: Loss, X: Array, Y: Array, level: Array, weight: Array) -> tuple[Array, Array]:
-    """Gradient (outputs, d) and balance (outputs,) of the loss where every coefficient is 0 and the intercept is `level`."""
+    """∇_W (outputs, d) and ∇_c (outputs,) of the loss at W = 0 and c = `level` (outputs,)."""
     first = weight[:, None] * loss.first_derivative(np.broadcast_to(level, Y.shape), Y)
     return first.T @ X, first.sum(axis=0)
 
@@ -171,7 +173,10 @@ def penalised(w: Array, values: Array, magnitude: Array, penalties: Sequence[str
 
 
 def kernel_systems(loss: Loss, K: Array, Y: Array, dual: Array, weight: Array, penalties: Sequence[str]) -> list[System]:
-    """f = K α with penalty λ/2 αᵀKα (the common factor K taken out) or λ ‖α‖₁; dual (outputs, n)."""
+    """D + λα = 0 of f = Kα with penalty λ/2 αᵀKα (the common factor K taken out), or KD + λ sign α = 0 with λ‖α‖₁.
+
+    D = weight · ∂loss/∂f (n, outputs), K (n, n), dual (outputs, n).
+    """
     scores = K @ dual.T
     first = weight[:, None] * loss.first_derivative(scores, Y)
     lost = np.abs(K) @ np.abs(dual).T + (np.abs(Y) if loss is LOSSES["squared"] else 0)
