@@ -42,7 +42,8 @@ class Bandwidth:
 def find(distances: Array, equations: Sequence[Equations]) -> Bandwidth | None:
     """argmin over γ of Σ ‖P(K_γ[rows][:, columns] weights − targets)‖², where K_γ = exp(−γ D) and D is (n, n).
 
-    P projects the nuisance out. By a grid, then Gauss-Newton; None where nothing depends on γ. The half-width is 2 (‖r‖ + ε size) / ‖∂r/∂γ‖.
+    P projects the nuisance out. By a grid, then Gauss-Newton; None where nothing depends on γ. The half-width is
+    2 (‖r‖ + ε size) / ‖∂r/∂γ‖.
     """
     typical = float(np.median(distances[distances > 0], overwrite_input=False)) if (distances > 0).any() else 0.0
     if not typical or not sum(len(one.rows) for one in equations):
