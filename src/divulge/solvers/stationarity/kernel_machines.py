@@ -15,11 +15,13 @@ from scipy.special import expit
 from divulge.arrays import Array
 
 STEPS = 10_000
-"Newton's method takes some tens of steps; with the L1 penalty, a few for each coefficient."
+"A cap: Newton's method takes some tens of steps; with the L1 penalty, a few for each coefficient."
 NEAR = 0.1
 "A step that changes every f by less changes no curvature of the logistic loss by a factor above e^0.1: take it whole."
 HALVES = 0.5 ** np.arange(40)
+"Lengths of a step that are tried: the shortest, 2⁻³⁹, changes nothing."
 ROUNDING = 4 * float(np.finfo(float).eps)
+"Of the terms of a margin: a guard, as a margin of 1 but for rounding may be on either side."
 SINGULAR = 1e-14
 "Added to a Hessian, as a share of its trace: along a direction that changes no f, a step goes on until a coefficient is 0."
 
@@ -78,7 +80,6 @@ def squared_hinge(K: Array, y: Array, penalty: float, weight: Array | None = Non
         ridge = np.diag(penalty / (2 * weight[inside]))
         goal[inside] = cho_solve(cho_factor(K[np.ix_(inside, inside)] + ridge), y[inside])
         there = K @ goal
-        # A point whose margin is 1 but for rounding may be on either side.
         moved = inside != ((y * there < 1) & (weight > 0))
         if (np.abs(1 - y * there)[moved] <= ROUNDING * (np.abs(K[moved]) @ np.abs(goal))).all():
             return goal
