@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -74,3 +76,9 @@ def test_the_solver_in_the_settings_comes_before_the_usual_one() -> None:
 def test_an_unknown_learner_is_refused_with_those_there_are() -> None:
     with pytest.raises(BadInput, match=r"expected a learner out of ridge, lasso, .*, got 'forest'"):
         learner_named("forest")
+
+
+def test_reading_the_catalogue_loads_no_learner() -> None:
+    code = "import sys, divulge.learners.catalogue; print({'sklearn', 'torch', 'divulge.victims'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"

@@ -8,6 +8,7 @@ from divulge.errors import BadInput
 from divulge.learners.records import Estimator, Learner, Setup
 
 _ALPHA = {"alpha": "alpha"}
+_CHOSEN = {"alpha": "alpha_"}
 _BOTH = {"alpha": "alpha", "l1_ratio": "l1_ratio"}
 _COMMON = ("fit_intercept", "max_iter", "tol")
 _RIDGE = (*_COMMON, "positive", "solver", "random_state")
@@ -33,6 +34,7 @@ _UNDECIDED = "the learner does not train to a minimum that its penalty alone dec
 
 # As scikit-learn sets its solvers up.
 _BY_DESCENT = {"tol": 1e-4, "max_iter": 1000, "selection": "cyclic"}
+_BY_SVD = {"solver": "svd"}
 _BY_LBFGS = {"solver": "lbfgs", "tol": 1e-4, "max_iter": 100}
 _BY_SAGA = {"solver": "saga", "tol": 1e-4, "max_iter": 100}
 _BY_LIBLINEAR = {"solver": "liblinear", "tol": 1e-4, "max_iter": 100, "intercept_scaling": 1, "dual": False}
@@ -49,9 +51,7 @@ _RECORDS = (
         "ridge",
         Estimator("sklearn.linear_model.Ridge", _ALPHA, _RIDGE),
         variants=(
-            Estimator(
-                "sklearn.linear_model.RidgeCV", {"alpha": "alpha_"}, ("fit_intercept",), (), False, {"solver": "svd"}
-            ),
+            Estimator("sklearn.linear_model.RidgeCV", _CHOSEN, ("fit_intercept",), replayed=False, fixed=_BY_SVD),
         ),
         loss="squared",
         tight=_RIDGE_TIGHT,
@@ -62,7 +62,7 @@ _RECORDS = (
     Learner(
         "lasso",
         Estimator("sklearn.linear_model.Lasso", _ALPHA, _DESCENT, ("n_iter",)),
-        variants=(Estimator("sklearn.linear_model.LassoCV", {"alpha": "alpha_"}, _DESCENT, ("n_iter",)),),
+        variants=(Estimator("sklearn.linear_model.LassoCV", _CHOSEN, _DESCENT, ("n_iter",)),),
         loss="squared",
         penalty="l1",
         averaged=True,
@@ -152,7 +152,7 @@ _RECORDS = (
         variants=(
             Estimator(
                 "sklearn.linear_model.RidgeClassifierCV",
-                {"alpha": "alpha_"}, ("fit_intercept", "class_weight"), (), False, {"solver": "svd"},
+                _CHOSEN, ("fit_intercept", "class_weight"), replayed=False, fixed=_BY_SVD,
             ),
         ),
         loss="squared",
