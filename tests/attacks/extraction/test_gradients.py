@@ -239,6 +239,49 @@ def test_what_is_no_raw_gradient_is_refused_with_the_measurement(kind: str) -> N
     assert reason in finding.summary.replace("Answers", "answers").replace("The gradients", "the gradients")
 
 
+def rounded(model: Weights, decimals: int) -> Gradients:
+    api = Gradients.of(model)
+    return explained(lambda X: np.round(api.gradient(X), decimals), lambda X: np.round(api.value(X), decimals))
+
+
+@pytest.mark.parametrize("outputs", [1, 4])
+def test_six_decimals_are_enough_for_a_copy_and_five_are_refused(outputs: int) -> None:
+    true = network(10, 30, outputs)
+    finding = steal(rounded(true, 6), true)
+    assert finding.verdict is Verdict.LEAK
+    assert finding.scores["largest weight error"].value < 1e-4
+    coarse = steal(rounded(true, 5))
+    assert coarse.verdict is Verdict.NOT_APPLICABLE
+    assert "precise to 5e-05 of the slopes" in coarse.summary
+
+
+def test_a_copy_is_called_exact_where_it_agrees_to_a_millionth_of_the_slopes() -> None:
+    true = network(10, 30, 4)
+    for decimals, exact in ((6, False), (7, True)):
+        finding = steal(rounded(true, decimals))
+        assert finding.verdict is Verdict.LEAK
+        assert loot(finding).exact == exact
+        assert (finding.scores["disagreement at fresh points"].value < 1e-6) == exact
+
+
+@pytest.mark.parametrize(("off", "verdict"), [(0.006, Verdict.LEAK), (0.015, Verdict.FAILED)])
+def test_a_copy_that_the_truth_shows_to_be_a_hundredth_off_is_no_leak(off: float, verdict: Verdict) -> None:
+    hidden, (V, _) = network(10, 30, 1).layers
+    true, other = (Weights((hidden, (factor * V, np.zeros(1)))) for factor in (1, 1 / (1 + off)))
+    finding = steal(Gradients.of(true), other)
+    assert finding.scores["largest error at points"].value == pytest.approx(off, rel=0.3)
+    assert finding.verdict is verdict
+
+
+def test_in_a_box_so_many_points_agree_that_hardly_a_twentieth_of_it_can_be_wrong() -> None:
+    true = network(20, 36, 3, biases=0.2)
+    finding = steal(Gradients.of(true), low=0.0, high=1.0)
+    assert finding.verdict is Verdict.LEAK
+    (share,) = (float(note.split("Up to ")[1].split("%")[0]) for note in finding.notes if "may still be wrong" in note)
+    assert 2.5 < share <= 5
+    assert not loot(finding).exact
+
+
 def test_top_class_gradients_are_named() -> None:
     api = Gradients.of(SEVERAL)
 

@@ -73,6 +73,15 @@ def test_a_kink_that_is_two_is_found_out_when_it_is_rechecked() -> None:
     np.testing.assert_allclose(np.sort(found.jumps[:, 0, 0]), [-0.5, 1.0])
 
 
+@pytest.mark.parametrize(("unresolved", "settled"), [(120, True), (140, False)])
+def test_a_hundred_kinks_too_close_to_be_told_apart_are_a_curve(unresolved: int, settled: bool) -> None:
+    rng = np.random.default_rng(0)
+    found = search(function(rng, 60, 40, 3).pieces, Everywhere(40).line(rng))
+    assert len(found.held) == 60
+    found.unsure = unresolved
+    assert found.settle() == settled
+
+
 def test_a_line_without_kinks_costs_its_ends() -> None:
     target = Counted(TwoLayer.affine(np.ones((2, 3)), np.zeros(2)))
     found = search(target, Everywhere(3).line(np.random.default_rng(0)))

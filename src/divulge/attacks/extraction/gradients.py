@@ -35,14 +35,14 @@ from divulge.solvers.piecewise.residual_search import ResidualExtraction
 from divulge.solvers.piecewise.two_layer import TwoLayer, weight_error
 
 TRIES = 3  # points looked at before the answers are refused: a kink may lie beside one of them
-COARSE = 1e-5  # noise, relative to slopes, above which kinks cannot be told from it
-BOUNDED = 8  # times as many checks in a box or a ball: a unit may switch in a corner of it and nowhere else
+COARSE = 1e-5  # noise, relative to slopes, above which kinks cannot be told from it: six decimals leave 5e-6
+BOUNDED = 8  # times as many checks in a box or a ball, where a unit may switch in a corner only: with 64, 5 % may be wrong
 DIGITS = 0.01  # of the usual size: so precisely places are still known at the far end of a line
 SHRINKING = 4.0  # by how much points move nearer to 0 until all probabilities can be read
 READABLE = 12  # times at most
 HUGE = 1e100  # squares of larger numbers, or of smaller than its inverse, are lost
-EXACT = 1e-6  # error, relative to slopes, up to which a copy is called exact
-WRONG = 1e-2  # and, where the truth is known, above which it is none
+EXACT = 1e-6  # error, relative to slopes, up to which a copy is called exact: what single precision allows
+WRONG = 1e-2  # of the spread of answers: a copy that the truth shows to be further off is none
 SURE = 3.0  # over the number of agreeing points: the share of space that may be wrong, at 95 %
 FRESH = 1000  # points at which a copy is scored
 
