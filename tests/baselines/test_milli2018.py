@@ -1,9 +1,13 @@
 """The published algorithm as an attack: what it wins, what it costs, and why it does not get there."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import numpy as np
 import pytest
 
-from divulge import Gradients, Weights
+from divulge import Finding, Gradients, Weights
 from divulge.baselines import PublishedExtraction
 from divulge.contract import Context
 
@@ -11,19 +15,20 @@ LUCKY = 2
 "A seed whose line meets every unit: one line in about 17 misses one of ten, as theorem 2 allows."
 
 
-def network(units=10, dimension=20, outputs=1, biases=False, seed=0):
+def network(units: int = 10, dimension: int = 20, outputs: int = 1, biases: bool = False, seed: int = 0) -> Weights:
     rng = np.random.default_rng(seed)
     shift = rng.normal(size=units) if biases else np.zeros(units)
     return Weights(((rng.normal(size=(units, dimension)), shift), (rng.normal(size=(outputs, units)), np.zeros(outputs))))
 
 
-def attacked(model, access=None, **options):
+def attacked(model: Weights, access: Gradients | None = None, **options: Any) -> Finding[Weights]:
     return PublishedExtraction(**options)(access or Gradients.of(model), truth={"weights": model}, context=Context(LUCKY))
 
 
-def test_a_network_is_copied_exactly_for_the_published_price():
+def test_a_network_is_copied_exactly_for_the_published_price() -> None:
     finding = attacked(network())
     assert finding.verdict == "leak"
+    assert finding.loot is not None
     assert finding.loot.exact
     assert finding.loot.agreement == 1
     assert finding.scores["relative error at fresh points"].value < 1e-12
@@ -33,7 +38,7 @@ def test_a_network_is_copied_exactly_for_the_published_price():
     assert finding.cost.queries == 10 * price.value + 40
 
 
-def test_values_alone_cost_a_dimension_more_and_leave_fewer_digits():
+def test_values_alone_cost_a_dimension_more_and_leave_fewer_digits() -> None:
     finding = attacked(network(5), units=5, membership=True)
     assert finding.verdict == "leak"
     assert 1e-12 < finding.scores["relative error at fresh points"].value < 1e-4
@@ -51,13 +56,13 @@ def test_values_alone_cost_a_dimension_more_and_leave_fewer_digits():
         (network(100, 100), {"units": 100, "membership": True}, "failed", "step of the finite differences"),
     ],
 )
-def test_what_stopped_it_is_said(model, options, verdict, reason):
+def test_what_stopped_it_is_said(model: Weights, options: dict[str, Any], verdict: str, reason: str) -> None:
     finding = attacked(model, **options)
     assert finding.verdict == verdict
     assert reason in finding.summary
 
 
-def test_explanations_that_are_no_gradients_are_named():
+def test_explanations_that_are_no_gradients_are_named() -> None:
     model = network()
     raw = Gradients.of(model)
     access = Gradients(raw.value, 20, gradient=lambda X: np.abs(raw.gradient(X)))
@@ -66,12 +71,12 @@ def test_explanations_that_are_no_gradients_are_named():
     assert "absolute gradient" in finding.summary
 
 
-def test_a_constant_model_holds_nothing():
+def test_a_constant_model_holds_nothing() -> None:
     flat = Gradients(lambda X: np.zeros(len(X)), 20, gradient=np.zeros_like)
     assert "same answer" in PublishedExtraction()(flat).summary
 
 
-def test_the_truth_of_another_model_is_noticed():
+def test_the_truth_of_another_model_is_noticed() -> None:
     model = network()
     finding = PublishedExtraction()(Gradients.of(model), truth={"weights": network(seed=9)}, context=Context(LUCKY))
     assert finding.verdict == "failed"

@@ -1,28 +1,32 @@
 """Distillation: linear teachers exactly, every kind of answer, and gradients worth more than values."""
 
+from __future__ import annotations
+
 from itertools import product
 
 import numpy as np
 import pytest
 import torch
 
+from divulge.arrays import Array
 from divulge.solvers.distillation import distillation
-from divulge.solvers.distillation.clusters import spread
 from divulge.solvers.shared import architectures
 
+Teacher = tuple[torch.nn.Module, Array, Array]
 
-def softmax(Z):
+
+def softmax(Z: Array) -> Array:
     powers = np.exp(Z - Z.max(1, keepdims=True))
-    return powers / powers.sum(1, keepdims=True)
+    return np.asarray(powers / powers.sum(1, keepdims=True))
 
 
-def linear_teacher(n, k=4, d=6):
+def linear_teacher(n: int, k: int = 4, d: int = 6) -> tuple[Array, Array, Array]:
     rng = np.random.default_rng(0)
     W, b, X = rng.normal(size=(k, d)), rng.normal(size=k), rng.normal(size=(n, d))
     return W, b, X
 
 
-def answers(module, X):
+def answers(module: torch.nn.Module, X: Array) -> tuple[Array, Array]:
     """Logits and their full Jacobian."""
     points = torch.tensor(X, dtype=torch.float32).requires_grad_()
     out = module(points)
@@ -31,7 +35,7 @@ def answers(module, X):
 
 
 @pytest.fixture(scope="module")
-def teacher():
+def teacher() -> Teacher:
     rng = np.random.default_rng(1)
     module = architectures.build("two-layer", (8,), 3, 3, width=6)
     with torch.no_grad():
@@ -42,7 +46,7 @@ def teacher():
 
 
 @pytest.mark.parametrize("link", ["logits", "probabilities"])
-def test_a_linear_teacher_is_known_after_one_query_with_gradients(link):
+def test_a_linear_teacher_is_known_after_one_query_with_gradients(link: str) -> None:
     W, b, X = linear_teacher(1)
     values, slopes = X @ W.T + b, W[None]
     if link == "probabilities":
@@ -53,23 +57,24 @@ def test_a_linear_teacher_is_known_after_one_query_with_gradients(link):
     assert np.allclose(shift, b - b.mean(), atol=1e-10)
 
 
-def test_a_linear_teacher_is_known_after_as_many_values_as_it_has_coefficients():
+def test_a_linear_teacher_is_known_after_as_many_values_as_it_has_coefficients() -> None:
     W, b, X = linear_teacher(7)
     found, shift = distillation.linear(distillation.lesson(X, X @ W.T + b))
     assert np.allclose(found, W - W.mean(0), atol=1e-5)
     assert np.allclose(shift, b - b.mean(), atol=1e-5)
 
 
-def test_one_probability_of_two_classes_is_read_as_a_logit():
+def test_one_probability_of_two_classes_is_read_as_a_logit() -> None:
     X, w = np.random.default_rng(0).normal(size=(5, 3)), np.array([1.0, -2.0, 0.5])
     p = 1 / (1 + np.exp(-X @ w))
     read = distillation.lesson(X, p, (p * (1 - p))[:, None] * w)
     assert np.allclose(read.logits[:, 0], X @ w)
+    assert read.slopes is not None
     assert np.allclose(read.slopes[:, 0], w)
     assert np.allclose(distillation.linear(read)[0], w)
 
 
-def test_gradients_of_probabilities_say_as_much_as_those_of_logits(teacher):
+def test_gradients_of_probabilities_say_as_much_as_those_of_logits(teacher: Teacher) -> None:
     module, X, _ = teacher
     Z, J = answers(module, X)
     p = softmax(Z)
@@ -77,20 +82,23 @@ def test_gradients_of_probabilities_say_as_much_as_those_of_logits(teacher):
     plain = distillation.lesson(X, Z, J)
     assert read.full.all()
     assert np.allclose(read.logits, plain.logits)
+    assert read.slopes is not None
+    assert plain.slopes is not None
     assert np.allclose(read.slopes, plain.slopes)
 
 
-def test_classes_whose_probability_was_rounded_away_are_left_out(teacher):
+def test_classes_whose_probability_was_rounded_away_are_left_out(teacher: Teacher) -> None:
     module, X, _ = teacher
     _, J = answers(module, X)
     p = np.array([[0.9999, 0.0001, 0.0], [0.6, 0.2999, 0.1001]])
     read = distillation.lesson(X[:2], p, p[:, :, None] * J[:2])
     assert list(read.full) == [False, True]
+    assert read.directions is not None
     assert np.array_equal(read.directions[0, 2], np.zeros(3))
 
 
 @pytest.mark.parametrize("link", ["logits", "probabilities"])
-def test_the_gradient_of_the_top_class_is_that_of_a_mixture_of_logits(teacher, link):
+def test_the_gradient_of_the_top_class_is_that_of_a_mixture_of_logits(teacher: Teacher, link: str) -> None:
     module, X, _ = teacher
     Z, J = answers(module, X)
     rows, top, p = np.arange(len(X)), Z.argmax(1), softmax(Z)
@@ -99,25 +107,28 @@ def test_the_gradient_of_the_top_class_is_that_of_a_mixture_of_logits(teacher, l
     else:
         Jp = p[:, :, None] * (J - np.einsum("nk,nkd->nd", p, J)[:, None])
         read = distillation.lesson(X, p, Jp[rows, top])
+    assert read.directions is not None
+    assert read.slopes is not None
     assert np.allclose(np.einsum("nok,nkd->nod", read.directions, J), read.slopes, atol=1e-5)
 
 
-def test_random_mixtures_measure_the_whole_jacobian_in_the_mean(teacher):
+def test_random_mixtures_measure_the_whole_jacobian_in_the_mean(teacher: Teacher) -> None:
     module, X, _ = teacher
     Z, J = answers(module, X)
     read = distillation.lesson(X, Z, J)
     signs = np.array(list(product((-1, 1), repeat=3)))
+    assert read.slopes is not None
     mixed = np.einsum("sk,nkd->snd", signs, read.slopes)
     assert np.isclose(np.square(mixed).sum(2).mean(), np.square(read.slopes).sum((1, 2)).mean())
 
 
-def agreement(module, read, X, right, steps=600):
+def agreement(module: torch.nn.Module, read: distillation.Lesson, X: Array, right: Array, steps: int = 600) -> float:
     copy = architectures.build("two-layer", (8,), 3, 0, width=32)
     distillation.train(copy, read, 0, steps=steps)
-    return np.mean(distillation.named(copy, X) == right)
+    return float(np.mean(distillation.named(copy, X) == right))
 
 
-def test_gradients_are_worth_more_than_values(teacher):
+def test_gradients_are_worth_more_than_values(teacher: Teacher) -> None:
     module, X, fresh = teacher
     right = distillation.named(module, fresh)
     Z, J = answers(module, X[:8])
@@ -127,7 +138,7 @@ def test_gradients_are_worth_more_than_values(teacher):
 
 
 @pytest.mark.parametrize("kind", ["top class", "probabilities", "labels"])
-def test_every_kind_of_answer_teaches(teacher, kind):
+def test_every_kind_of_answer_teaches(teacher: Teacher, kind: str) -> None:
     module, X, fresh = teacher
     right = distillation.named(module, fresh)
     Z, J = answers(module, X)
@@ -140,7 +151,7 @@ def test_every_kind_of_answer_teaches(teacher, kind):
     assert agreement(module, read, fresh, right, steps=300) > 0.03 + np.bincount(right).max() / len(right)
 
 
-def test_batch_norm_does_not_mix_the_gradients_of_rows():
+def test_batch_norm_does_not_mix_the_gradients_of_rows() -> None:
     module = architectures.build("resnet-18", (8, 8), 2, 0, width=2)
     X = torch.rand(4, 64)
     distillation.settle(module, X)
@@ -149,7 +160,7 @@ def test_batch_norm_does_not_mix_the_gradients_of_rows():
     assert np.allclose(together[:1], alone, rtol=1e-3, atol=1e-3)
 
 
-def test_deep_networks_with_batch_norm_learn_from_gradients():
+def test_deep_networks_with_batch_norm_learn_from_gradients() -> None:
     teacher = architectures.build("vgg-11", (8, 8), 2, 1, width=2)
     X = np.random.default_rng(0).normal(size=(6, 64))
     distillation.settle(teacher, torch.tensor(X, dtype=torch.float32))
@@ -160,18 +171,7 @@ def test_deep_networks_with_batch_norm_learn_from_gradients():
     assert slopes < 1.1
 
 
-def test_gradients_of_another_number_of_outputs_are_refused(teacher):
+def test_gradients_of_another_number_of_outputs_are_refused(teacher: Teacher) -> None:
     _, X, _ = teacher
     with pytest.raises(ValueError, match="gradients of 1 or 3 outputs, got 2"):
         distillation.lesson(X, np.zeros((len(X), 3)) - 1.5, np.zeros((len(X), 2, 8)))
-
-
-def test_spread_points_come_from_every_cluster_and_are_different():
-    rng = np.random.default_rng(0)
-    centres = 20 * rng.normal(size=(5, 4))
-    X = np.repeat(centres, 50, axis=0) + rng.normal(size=(250, 4))
-    chosen = spread(X, 5, rng)
-    assert {int(np.square(centres - point).sum(1).argmin()) for point in chosen} == set(range(5))
-    assert len(np.unique(spread(X, 40, rng), axis=0)) == 40
-    assert len(spread(X[:10], 20, rng)) == 10
-    assert spread(np.ones((30, 2)), 4, rng).shape == (4, 2)

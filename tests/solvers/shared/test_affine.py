@@ -1,15 +1,20 @@
 """Affine maps behind links: the design, the links against finite differences, and what precision answers show."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from divulge.arrays import Array
 from divulge.solvers.shared import affine
 
 
 @given(dimension=st.integers(1, 40), seed=st.integers(0, 99))
 @settings(max_examples=30, deadline=None)
-def test_the_corners_of_the_simplex_magnify_no_error(dimension, seed):
+def test_the_corners_of_the_simplex_magnify_no_error(dimension: int, seed: int) -> None:
     corners = affine.simplex(dimension, np.random.default_rng(seed))
     design = np.column_stack([np.ones(dimension + 1), corners])
     assert design.T @ design == pytest.approx((dimension + 1) * np.eye(dimension + 1), abs=1e-10)
@@ -17,7 +22,7 @@ def test_the_corners_of_the_simplex_magnify_no_error(dimension, seed):
 
 
 @pytest.mark.parametrize("link", affine.LINKS, ids=lambda link: link.name)
-def test_links_undo_their_inverses_and_know_their_derivatives(link):
+def test_links_undo_their_inverses_and_know_their_derivatives(link: affine.Link) -> None:
     Z = np.random.default_rng(0).normal(size=(5, 3))
     A = link.answers(Z)
     assert link.suits(A)
@@ -29,14 +34,14 @@ def test_links_undo_their_inverses_and_know_their_derivatives(link):
 
 
 @pytest.mark.parametrize("link", affine.LINKS, ids=lambda link: link.name)
-def test_answers_and_one_jacobian_both_give_the_map(link):
+def test_answers_and_one_jacobian_both_give_the_map(link: affine.Link) -> None:
     rng = np.random.default_rng(1)
     W, b, x, centre = rng.normal(size=(3, 4)), rng.normal(size=3), rng.normal(size=4), rng.normal(size=4)
     if link is affine.SOFTMAX:
         W, b = W - W.mean(0), b - b.mean()
     corners = affine.simplex(4, rng)
 
-    def answers(X):
+    def answers(X: Array) -> Array:
         return link.answers(np.atleast_2d(X) @ W.T + b)
 
     A, precision = answers(centre + 0.5 * corners), affine.Resolution(1e-15)
@@ -51,7 +56,7 @@ def test_answers_and_one_jacobian_both_give_the_map(link):
 
 
 @pytest.mark.parametrize("link", affine.LINKS, ids=lambda link: link.name)
-def test_at_a_balanced_place_scores_are_small(link):
+def test_at_a_balanced_place_scores_are_small(link: affine.Link) -> None:
     rng = np.random.default_rng(2)
     model = affine.Affine(link, 1e-3 * rng.normal(size=(2, 5)), np.array([30.0, -4.0]), np.zeros(2), np.zeros(5), 1.0)
     centre, size = model.balanced()
@@ -82,7 +87,7 @@ HALF, SINGLE, DOUBLE = (affine.ROUNDING * 2.0**-bits for bits in (10, 23, 52))
     ],
     ids=["double", "single", "half", "half above 4", "3 decimals", "1 decimal", "whole", "12 decimals", "4 digits", "JSON"],
 )
-def test_the_precision_of_answers_shows(answers, expected):
+def test_the_precision_of_answers_shows(answers: Array | list[float], expected: affine.Resolution) -> None:
     found = affine.resolution(np.asarray(answers, float)[:, None])
     assert found.relative == expected.relative
     assert found.step == pytest.approx(expected.step, rel=1e-9)
@@ -90,7 +95,7 @@ def test_the_precision_of_answers_shows(answers, expected):
 
 
 @pytest.mark.parametrize("cut", [lambda A: np.round(A, 3), lambda A: np.array([float(f"{a:.3g}") for a in A])])
-def test_no_answer_is_further_from_its_value_than_the_resolution(cut):
+def test_no_answer_is_further_from_its_value_than_the_resolution(cut: Callable[[Array], Array]) -> None:
     values = 10 ** np.random.default_rng(5).uniform(-2, 2, size=200)
     rounded = cut(values)
     allowed = affine.resolution(rounded).of(rounded, rounded)
@@ -100,7 +105,7 @@ def test_no_answer_is_further_from_its_value_than_the_resolution(cut):
 
 @pytest.mark.parametrize("decimals", [2, 3, 4])
 @pytest.mark.parametrize("way", ["answers", "gradient"])
-def test_the_error_that_rounding_leaves_is_the_one_that_is_announced(way, decimals):
+def test_the_error_that_rounding_leaves_is_the_one_that_is_announced(way: str, decimals: int) -> None:
     rng, precision = np.random.default_rng(4), affine.Resolution(1e-15, 0.5 * 10.0**-decimals)
     link, shares = affine.LOGISTIC, []
     for _ in range(50):
@@ -118,7 +123,7 @@ def test_the_error_that_rounding_leaves_is_the_one_that_is_announced(way, decima
     assert max(shares) < 2
 
 
-def test_a_copy_is_refused_for_one_large_error_or_many_middling_ones():
+def test_a_copy_is_refused_for_one_large_error_or_many_middling_ones() -> None:
     model = affine.Affine(affine.IDENTITY, np.ones((1, 2)), np.zeros(1), np.zeros(1), np.zeros(2), 1.0)
     X = np.random.default_rng(6).normal(size=(30, 2))
     A, precision = model.answers(X), affine.Resolution(0.0, 1.0)
@@ -128,7 +133,7 @@ def test_a_copy_is_refused_for_one_large_error_or_many_middling_ones():
     assert model.misfit(X, A + one, precision) < 1 < model.misfit(X, A + 2 * one, precision)
 
 
-def test_far_from_where_it_was_found_a_copy_may_be_further_off():
+def test_far_from_where_it_was_found_a_copy_may_be_further_off() -> None:
     model = affine.Affine(affine.LOGISTIC, np.ones((1, 1)), np.zeros(1), np.full(1, 0.1), np.zeros(1), 0.1)
     precision, near, far = affine.Resolution(1e-15), np.array([[0.1]]), np.array([[9.0]])
     assert model.misfit(near, affine.LOGISTIC.answers(near + 0.2), precision) < 1
