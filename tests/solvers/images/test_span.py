@@ -109,12 +109,43 @@ def test_fewer_directions_may_be_asked_for() -> None:
     assert span(W, b, 4).rank == 4
 
 
+def rescaled(seed: int, width: float, **options: float) -> int:
+    """Directions of rows whose units are known up to factors between e^−width and e^width."""
+    rng = RNG(seed)
+    W, b, _ = rows(rng, noise=1e-2, **options)  # type: ignore[arg-type]  # whole numbers are numbers
+    scale = np.exp(rng.uniform(-width, width, len(b)))
+    return span(scale[:, None] * W, scale * b).rank
+
+
 def test_units_known_up_to_their_scale_are_levelled() -> None:
-    """Noise that differs from row to row hides behind its largest rows, or passes for directions, unless it is levelled."""
-    rng = RNG(6)
-    W, b, known = rows(rng, noise=1e-2)
-    scale = np.exp(rng.uniform(-2, 2, len(b)))
-    assert span(scale[:, None] * W, scale * b).rank == len(known)
+    """Noise that differs from row to row would pass for directions: for 60 of them with factors from 0.1 to 7."""
+    assert [rescaled(seed, 2.0) for seed in range(3)] == [10] * 3
+
+
+def test_rows_are_levelled_only_where_far_fewer_directions_are_left() -> None:
+    """Of 17 directions 10 are left, which is believed; of 11 there are 10, which may be the levelling's own error."""
+    assert rescaled(4, 0.5) == 10
+    assert rescaled(3, 0.25) == 11
+
+
+def test_rows_that_explain_one_another_are_half_as_many_as_their_entries() -> None:
+    """As many leave nothing of a row that is noise, and 33 to 36 directions; a quarter explain too little, and leave 31."""
+    assert [rescaled(seed, 1.0, units=190, points=30) for seed in range(3)] == [30] * 3
+
+
+@pytest.mark.parametrize(("more", "directions"), [(3, 13), (4, 10)])
+def test_noise_is_told_by_four_singular_values(more: int, directions: int) -> None:
+    W, b, _ = rows(RNG(0), units=10 + more)
+    assert span(W, b).rank == directions
+
+
+@pytest.mark.parametrize(("factor", "is_noise"), [(1.2, True), (2.0, False)])
+def test_a_tail_that_is_wider_than_noise_is_weak_signal(factor: float, is_noise: bool) -> None:
+    noise = 1e-3 * np.linalg.svd(RNG(0).standard_normal((40, 61)), compute_uv=False)[3:]
+    middle = np.median(noise)
+    tail = middle + factor * np.clip(noise - middle, -0.45 * middle, 0.45 * middle)
+    rank = span(*spectrum(1, 0.9, 0.8, *tail)).rank
+    assert rank == 3 if is_noise else rank > 30
 
 
 def test_pairs_by_which_a_copy_adds_what_is_linear_show_nothing() -> None:

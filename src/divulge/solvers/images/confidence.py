@@ -21,13 +21,13 @@ TINY = 1e-12
 NEARLY = 0.002
 "Share of pixels that may lie outside of the box where it tells the scale: one or two of a digit's 784 are noise."
 RANDOM = 200
-"Random points of the span that sparsity is measured against: their mean is known to 0.003; images lie 0.8 below."
+"Random points of the span that sparsity is measured against: their mean is known to 0.003, and images lie 0.8 below."
 WEIGHTS, INTERCEPT = (-0.43, -0.85, -0.53, 5.01), -6.37
 """Of a logistic regression of NCC > 0.9 with a training picture on the measures: 50 networks of 13 kinds, not written down.
 
 scripts/fit_confidence.py fits them again on 52 networks and gets (-0.24, -2.20, 1.02, 5.02), -3.05, or, on other draws,
-(-0.34, -1.95, 0.13, 1.64), -4.08: the last two are hardly determined by data. These here are the more careful: on the same
-104 networks 96 % of the candidates that they give 0.3 or more were right, where they expect 92 %, and 98 % of those at 0.9.
+(-0.34, -1.95, 0.13, 1.64), -4.08: the last two are hardly determined by data. These here are more careful: on the same 104
+networks 96 % of the candidates that they give 0.3 or more were right, where they expect 92 %, and 98 % of those at 0.9.
 """
 
 

@@ -1,0 +1,122 @@
+"""What speaks for a candidate, and how its scale is told."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from divulge.arrays import Array
+from divulge.solvers.images.confidence import (
+    Measures,
+    measure,
+    scaled_by_bias,
+    scaled_to_box,
+    scaled_to_unit_deviation,
+)
+from divulge.solvers.images.ica import Differences
+from divulge.solvers.shared import synthetic_images
+
+GREY = (20, 20)
+RNG = np.random.default_rng
+
+
+def mixed(seed: int, count: int = 8) -> tuple[Array, Array, Array, Array]:
+    """Images, axes of their span, the bias of each axis, and the rows that turn axes into images."""
+    rng = RNG(seed)
+    X = synthetic_images.strokes(rng, count, GREY)
+    mixture = np.linalg.qr(rng.standard_normal((count, count)))[0]
+    axes = mixture @ X
+    return X, axes, mixture.sum(axis=1), np.linalg.solve(axes @ axes.T, axes @ X.T).T
+
+
+def measured(rows: Array, axes: Array, bias: Array, others: list[Array]) -> Measures:
+    samples = Differences.of(axes, GREY)
+    uncertainty = np.full(len(rows), 1e-3)
+    return measure(
+        rows,
+        others,
+        samples,
+        lambda some: scaled_by_bias(some, axes, bias),
+        uncertainty,
+        (0.0, 1.0),
+        np.random.default_rng(0),
+    )
+
+
+def one(agreement: float = 1.0, outside: float = 0.0, noise: float = 0.0, sparsity: float = 0.8) -> float:
+    values = (np.array([value]) for value in (agreement, outside, noise, sparsity))
+    return float(Measures(*values).confidence[0])
+
+
+def test_the_bias_gives_sign_and_scale() -> None:
+    X, axes, bias, true = mixed(6)
+    found, factors = scaled_by_bias(-3 * true, axes, bias)
+    assert found == pytest.approx(X)
+    assert factors == pytest.approx(np.full(8, -1 / 3))
+
+
+def test_without_a_bias_pictures_fill_the_box() -> None:
+    X, axes, _, true = mixed(6)
+    found, _ = scaled_to_box(-3 * true, axes, None, (0.0, 1.0))
+    assert np.abs(found - X).max() < 0.05
+
+
+@pytest.mark.parametrize(("stray", "fills"), [(0, True), (2, False)])
+def test_one_pixel_in_five_hundred_may_lie_outside_of_the_box(stray: int, fills: bool) -> None:
+    """Of 400 pixels none, but for what lies between two quantiles: a second stray one would halve the picture."""
+    x = np.linspace(0.1, 1, 400)
+    x[:stray] = 2.0
+    found, _ = scaled_to_box(np.ones((1, 1)), x[None], None, (0.0, 1.0))
+    assert found[0, -1] == pytest.approx(1 if fills else 0.5, abs=0.01)
+
+
+def test_where_nothing_tells_the_scale_what_is_far_is_bright() -> None:
+    X, axes, _, true = mixed(6)
+    found, _ = scaled_to_unit_deviation(-3 * true, axes)
+    assert found.std(axis=1) == pytest.approx(np.ones(8))
+    assert found == pytest.approx(X / X.std(axis=1, keepdims=True))
+
+
+def test_training_images_speak_for_themselves_and_mixtures_do_not() -> None:
+    _, axes, bias, true = mixed(1)
+    others = [true + 0.01 * RNG(2).standard_normal(true.shape)]
+    assert measured(true, axes, bias, others).confidence.min() > 0.9
+    mixtures = RNG(3).standard_normal((8, 8)) @ true
+    assert measured(mixtures, axes, bias, [true]).confidence.max() < 0.3
+
+
+def test_measures_are_what_they_say() -> None:
+    X, axes, bias, true = mixed(1)
+    found = measured(true, axes, bias, [true[::-1], true])
+    spread = X.std(axis=1)
+    assert found.agreement == pytest.approx(np.ones(8))
+    assert found.outside == pytest.approx(np.zeros(8), abs=1e-9)
+    assert found.noise == pytest.approx(1e-3 * np.linalg.norm(true, axis=1) / spread)
+    assert (found.sparsity > 0.3).all()
+
+
+def test_every_measure_counts_the_way_it_should() -> None:
+    usual = one()
+    assert usual > 0.9
+    assert one(agreement=0.9) < usual
+    assert one(outside=0.1) < usual
+    assert one(noise=0.1) < usual
+    assert one(sparsity=0.2) < usual
+
+
+def test_confidence_does_not_grow_beyond_what_a_measure_can_tell() -> None:
+    """Attempts alike to a thousandth, and a hundredth of the picture's deviation outside the box, are as good as it gets."""
+    assert one(agreement=1 - 1e-3) == one(agreement=1)
+    assert one(agreement=1 - 2e-3) < one(agreement=1)
+    assert one(outside=1e-2) == one(outside=0)
+    assert one(outside=2e-2) < one(outside=0)
+
+
+def test_a_certain_candidate_becomes_one_that_is_left_out_measure_by_measure() -> None:
+    """Certain from 0.9, claimed from 0.3: a weight that moves by a quarter moves one of these steps."""
+    faults: dict[str, float] = {"agreement": 0.99, "outside": 0.05, "noise": 0.02, "sparsity": 0.8}
+    steps = [one(**faults)]
+    for worse in ({"agreement": 0.6}, {"outside": 0.3}, {"noise": 0.3}, {"sparsity": 0.5}):
+        faults |= worse
+        steps.append(one(**faults))
+    assert steps == pytest.approx([0.986, 0.934, 0.756, 0.424, 0.141], abs=0.015)
