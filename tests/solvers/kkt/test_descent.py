@@ -1,25 +1,26 @@
+"""Inputs whose gradients add up to the weights: the objective, its derivatives, and the descent on it."""
+
 from __future__ import annotations
 
 import numpy as np
 import pytest
 import torch
 
+from divulge.arrays import Array, Layer
 from divulge.baselines.haim2022 import published_kkt
 from divulge.solvers.images.span import span
 from divulge.solvers.kkt import descent as kkt_descent, pool as kkt_pool
 from divulge.solvers.kkt.descent import Coordinates, Setup, Stationarity
-from divulge.solvers.margin import kkt_residual, max_margin as md
-from divulge.solvers.shadow import shadow
-from divulge.solvers.shared.calibration import CalibratedClassifier
+from divulge.solvers.margin import max_margin as md
 
 RNG = np.random.default_rng
 
 
-def network(*sizes: int, biases: bool = False) -> list[tuple[np.ndarray, np.ndarray]]:
+def network(*sizes: int, biases: bool = False) -> list[Layer]:
     return md.initial(RNG(0), sizes, first=None, biases=biases)
 
 
-def objective(layers: list, counts: tuple[float, ...]) -> tuple[Stationarity, Coordinates]:
+def objective(layers: list[Layer], counts: tuple[float, ...]) -> tuple[Stationarity, Coordinates]:
     rng = RNG(1)
     frame = np.linalg.qr(rng.standard_normal((layers[0][0].shape[1], 5)))[0].T
     space = Coordinates(rng.standard_normal((5, 5)) @ frame, rng.uniform(0.5, 2, 5), frame)
@@ -63,8 +64,8 @@ def by_torch(o: Stationarity, Z: torch.Tensor, C: torch.Tensor, alpha: float) ->
     back = back[::-1]
     sums = [back[0].T @ torch.cat([Z @ o.change, torch.full_like(Z[:, :1], o.bias)], dim=1)]
     sums += [o._row_sums(D, A, number) for number, (D, A) in enumerate(zip(back[1:], values[1:], strict=True), 1)]
-    along = sum(w * (T * g).sum() for w, T, g in zip(o.counts, o.targets, sums, strict=True))
-    square = sum(w * (g * g).sum() for w, g in zip(o.counts, sums, strict=True))
+    along = torch.stack([w * (T * g).sum() for w, T, g in zip(o.counts, o.targets, sums, strict=True)]).sum()
+    square = torch.stack([w * (g * g).sum() for w, g in zip(o.counts, sums, strict=True)]).sum()
     return 1 - along**2 / square if along > 0 else 1 + 0 * along
 
 
@@ -88,7 +89,7 @@ def test_sparsity_has_the_gradient_it_says_and_is_lower_for_sparse_rows() -> Non
     assert kkt_descent.sparsity(rows.detach() ** 3)[0] < value
 
 
-def planted(n: int = 8, d: int = 60) -> tuple[list, np.ndarray, np.ndarray]:
+def trained(n: int = 8, d: int = 60) -> tuple[list[Layer], Array, Array]:
     rng = RNG(4)
     X, y = rng.standard_normal((n, d)), np.where(np.arange(n) % 2, 1, -1)
     run = md.train(md.initial(rng, [d, 100, 1]), X, y, target=1e-10)
@@ -96,7 +97,7 @@ def planted(n: int = 8, d: int = 60) -> tuple[list, np.ndarray, np.ndarray]:
 
 
 def test_a_descent_in_pieces_is_the_descent_at_once() -> None:
-    layers, _, _ = planted()
+    layers, _, _ = trained()
     pool = kkt_pool.SearchSpace.of(layers, span(*layers[0]), None)
     setup, aim = Setup(40, softness=(10, 50), layers=(1.0, 0.1)), pool.objective("soft")
     start = pool.begin("soft", setup, kkt_pool.sides(16, 1), RNG(0))
@@ -110,7 +111,7 @@ def test_a_descent_in_pieces_is_the_descent_at_once() -> None:
 
 
 def test_descent_finds_points_that_random_points_of_the_span_are_not_like() -> None:
-    layers, X, _ = planted()
+    layers, X, _ = trained()
     pool = kkt_pool.SearchSpace.of(layers, span(*layers[0]), None)
     setup, aim = Setup(500, softness=(10, 100), layers=(1.0, 0.1)), pool.objective("soft")
     state = pool.begin("soft", setup, kkt_pool.sides(32, 1), RNG(0))
@@ -118,34 +119,6 @@ def test_descent_finds_points_that_random_points_of_the_span_are_not_like() -> N
     assert state["loss"] < 0.1
     found = pool.inputs(state) @ pool.plain.frame
     assert np.abs(np.corrcoef(found, X)[:32, 32:]).max(axis=0).mean() > 0.8
-
-
-def test_a_shadow_is_trained_as_far_as_the_network_it_is_for() -> None:
-    layers, _, _ = planted()
-    seen = span(*layers[0])
-    made = shadow.train_shadow(layers, seen, 8, None, RNG(1))
-    sizes = [np.linalg.norm(part[0][0]) for part in (layers, made.layers)]
-    assert sizes[1] == pytest.approx(sizes[0], rel=0.25)
-    assert made.seen.rank == seen.rank == 8
-    assert made.margins.min() > 0
-    assert kkt_residual.residual(made.layers, made.X, made.y).total < 0.3
-
-
-@pytest.mark.parametrize("n", [5, 12])
-def test_the_number_of_points_is_read_from_the_weights(n: int) -> None:
-    layers, _, _ = planted(n)
-    assert shadow.likely_count(layers, span(*layers[0]), None, RNG(0), 100) == n
-
-
-def test_the_judge_learns_what_tells_right_from_wrong() -> None:
-    rng = RNG(5)
-    measures = rng.standard_normal((400, 4))
-    right = measures[:, 0] + 0.3 * rng.standard_normal(400) > 1
-    judge = CalibratedClassifier.fit(measures, right.astype(float))
-    fresh = rng.standard_normal((400, 4))
-    confidence = judge.confidence(fresh)
-    assert np.corrcoef(confidence, fresh[:, 0] > 1)[0, 1] > 0.8
-    assert confidence.mean() == pytest.approx(np.mean(fresh[:, 0] > 1), abs=0.05)
 
 
 def test_the_published_objective_is_zero_where_weights_are_the_sum_of_gradients() -> None:
