@@ -1,44 +1,56 @@
 """Training images come back from the weights that were trained on them, and from no others."""
 
+from __future__ import annotations
+
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
 
 from divulge import Context, TrainingData, Weights, datasets
+from divulge.arrays import Array
 from divulge.attacks import SpanReconstruction
-from divulge.contract import Budget
+from divulge.contract import Budget, Finding, Verdict
 from divulge.errors import BadInput
+from divulge.solvers.images.span_search import Found, SpanSearch
 from divulge.solvers.margin import max_margin
 from divulge.solvers.shared import synthetic_images
 
 
 @cache
-def victim(centred=True, units=60, count=12, colour=False):
+def victim(centred: bool = True, units: int = 60, count: int = 12, colour: bool = False) -> tuple[Weights, Array]:
     """A network that was trained on digits, or on made-up photographs, and those."""
     rng = np.random.default_rng(5)
+    shape: tuple[int, ...] = (28, 28)
     if colour:
         X, y, shape = synthetic_images.leaves(rng, count, (16, 16, 3)), np.where(np.arange(count) % 2, 1, -1), (16, 16, 3)
     else:
         digits = datasets.load("mnist-odd-even", samples=count, seed=5)
-        X, y, shape = digits.X, digits.y, (28, 28)
+        X, y = digits.X, digits.y
     mean = X.mean(axis=0) if centred else np.zeros(X.shape[1])
     run = max_margin.train(max_margin.initial(rng, [X.shape[1], units, 1]), X - mean, y)
     return Weights(tuple(run.layers), mean=mean if centred else None, shape=shape), X
 
 
-def hits(finding, X, level=0.9):
-    loot = finding.loot.X
+def loot_of(finding: Finding[TrainingData]) -> TrainingData:
+    assert finding.loot is not None
+    return finding.loot
+
+
+def hits(finding: Finding[TrainingData], X: Array, level: float = 0.9) -> int:
+    loot = loot_of(finding).X
     return int((np.corrcoef(loot, X)[: len(loot), len(loot) :].max(axis=0) > level).sum())
 
 
-def changed(held, W=None, b=None, **rest):
+def changed(held: Weights, W: Array | None = None, b: Array | None = None, **rest: Any) -> Weights:
     (first, bias), *others = held.layers
     layers = ((first if W is None else W, bias if b is None else b), *others)
-    return Weights(**{"layers": layers, "mean": held.mean, "shape": held.shape, **rest})
+    options: dict[str, Any] = {"layers": layers, "mean": held.mean, "shape": held.shape, **rest}
+    return Weights(**options)
 
 
-def test_digits_come_back_and_their_clipped_pixels_certify_them():
+def test_digits_come_back_and_their_clipped_pixels_certify_them() -> None:
     held, X = victim()
     finding = SpanReconstruction()(held, truth={"training_data": TrainingData(X, shape=(28, 28))})
     assert finding.verdict.value == "leak"
@@ -47,41 +59,42 @@ def test_digits_come_back_and_their_clipped_pixels_certify_them():
     assert finding.scores["pixel-exact images"].value >= 9
     assert hits(finding, X) == finding.scores["images at NCC > 0.9"].value
     assert "certify" in finding.summary
-    assert finding.loot.X.min() >= 0
-    assert finding.loot.X.max() <= 1
+    assert loot_of(finding).X.min() >= 0
+    assert loot_of(finding).X.max() <= 1
 
 
-def test_what_is_claimed_is_right():
+def test_what_is_claimed_is_right() -> None:
     held, X = victim()
-    loot = SpanReconstruction()(held).loot.X
+    loot = loot_of(SpanReconstruction()(held)).X
     assert np.corrcoef(loot, X)[: len(loot), len(loot) :].max(axis=1).min() > 0.9
 
 
-def test_images_that_were_not_centred_come_back():
+def test_images_that_were_not_centred_come_back() -> None:
     held, X = victim(centred=False)
     assert hits(SpanReconstruction()(held), X) >= 8
 
 
-def test_photographs_come_back_in_either_order_of_their_colours():
+def test_photographs_come_back_in_either_order_of_their_colours() -> None:
     held, X = victim(colour=True)
     finding = SpanReconstruction(seeds=2)(held)
     assert hits(finding, X) >= 10
+    assert held.mean is not None
     order = np.moveaxis(np.arange(768).reshape(16, 16, 3), -1, 0).ravel()
     turned = changed(held, held.layers[0][0][:, order], mean=held.mean[order])
     finding = SpanReconstruction(seeds=2)(turned)
-    assert finding.loot.shape == (3, 16, 16)
+    assert loot_of(finding).shape == (3, 16, 16)
     assert hits(finding, X[:, order]) >= 10
     assert any("red pixels first" in note for note in finding.notes)
 
 
-def test_a_little_noise_does_not_hide_them():
+def test_a_little_noise_does_not_hide_them() -> None:
     held, X = victim()
     W = held.layers[0][0]
     noisy = W + 1e-4 * np.abs(W).max() * np.random.default_rng(0).standard_normal(W.shape)
     assert hits(SpanReconstruction()(changed(held, noisy, exact=False)), X) >= 9
 
 
-def test_units_in_another_order_and_scale_show_the_same_images():
+def test_units_in_another_order_and_scale_show_the_same_images() -> None:
     held, X = victim()
     (W, b), (V, c) = held.layers
     rng = np.random.default_rng(1)
@@ -92,7 +105,7 @@ def test_units_in_another_order_and_scale_show_the_same_images():
     assert any("28 × 28" in note for note in finding.notes)
 
 
-def test_a_mean_that_nobody_told_is_estimated():
+def test_a_mean_that_nobody_told_is_estimated() -> None:
     held, X = victim(units=80, count=20)
     finding = SpanReconstruction()(changed(held, mean=None))
     assert finding.verdict.value == "leak"
@@ -101,14 +114,16 @@ def test_a_mean_that_nobody_told_is_estimated():
 
 
 @pytest.mark.parametrize("first", [0.05, None])
-def test_a_network_that_was_never_trained_shows_nothing_and_the_control_shows_what_would_be_found(first):
+def test_a_network_that_was_never_trained_shows_nothing_and_the_control_shows_what_would_be_found(
+    first: float | None,
+) -> None:
     layers = max_margin.initial(np.random.default_rng(0), [784, 60, 1], first=first)
     finding = SpanReconstruction()(Weights(tuple(layers), shape=(28, 28)))
     assert finding.verdict.value == "none found"
     assert int(finding.power.split("claims ")[1].split(",")[0]) >= 10
 
 
-def test_a_large_start_hides_the_images():
+def test_a_large_start_hides_the_images() -> None:
     digits = datasets.load("mnist-odd-even", samples=12, seed=5)
     start = max_margin.initial(np.random.default_rng(0), [784, 60, 1], first=None)
     run = max_margin.train(start, digits.X - digits.X.mean(axis=0), digits.y)
@@ -116,7 +131,7 @@ def test_a_large_start_hides_the_images():
     assert finding.verdict.value == "none found"
 
 
-def test_what_is_no_picture_is_refused():
+def test_what_is_no_picture_is_refused() -> None:
     held, _ = victim()
     W, b = held.layers[0]
     shuffled = changed(held, W[:, np.random.default_rng(0).permutation(784)], mean=None)
@@ -129,8 +144,47 @@ def test_what_is_no_picture_is_refused():
         SpanReconstruction(box=(1.0, 0.0))(held)
 
 
-def test_time_that_runs_out_is_said():
+def test_time_that_runs_out_is_said() -> None:
     held, _ = victim()
     finding = SpanReconstruction()(held, context=Context(budget=Budget(seconds=1e-6)))
     assert finding.verdict.value == "failed"
     assert finding.partial
+
+
+def claimed(monkeypatch: pytest.MonkeyPatch, *confidence: float) -> Finding[TrainingData]:
+    """What the attack says where a search is as sure as this of its candidates."""
+    held, X = victim()
+    sure = np.array(confidence)
+    found = Found(X[: len(sure)], sure, np.zeros(len(sure), bool), np.full(len(sure), np.inf), X[: len(sure)])
+    monkeypatch.setattr(SpanSearch, "run", lambda self, rng: found)
+    return SpanReconstruction()(held)
+
+
+@pytest.mark.parametrize(
+    ("confidence", "verdict"),
+    [
+        ((0.95, 0.91), Verdict.LEAK),
+        ((0.95, 0.89), Verdict.NONE_FOUND),
+        ((0.95, 0.89, 0.89, 0.89, 0.89), Verdict.NONE_FOUND),
+        ((0.99,), Verdict.NONE_FOUND),
+    ],
+)
+def test_two_candidates_have_to_be_certain_for_a_leak(
+    monkeypatch: pytest.MonkeyPatch, confidence: tuple[float, ...], verdict: Verdict
+) -> None:
+    assert claimed(monkeypatch, *confidence).verdict is verdict
+
+
+def test_beside_certain_candidates_likely_ones_are_claimed(monkeypatch: pytest.MonkeyPatch) -> None:
+    finding = claimed(monkeypatch, 0.95, 0.91, 0.31, 0.29)
+    assert len(loot_of(finding).X) == 3
+    assert any("1 candidates below 0.3 were left out" in note for note in finding.notes)
+
+
+@pytest.mark.parametrize(("side", "refused"), [(5, True), (6, False)])
+def test_pictures_of_fewer_than_36_pixels_are_refused(side: int, refused: bool) -> None:
+    rng = np.random.default_rng(0)
+    smooth = np.cumsum(np.cumsum(rng.standard_normal((60, side, side)), axis=1), axis=2).reshape(60, -1)
+    held = Weights(((smooth, np.zeros(60)), (np.ones((1, 60)), np.zeros(1))), shape=(side, side))
+    summary = SpanReconstruction(count=4)(held).summary
+    assert ("too small" in summary) is refused
