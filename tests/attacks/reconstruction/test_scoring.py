@@ -1,5 +1,7 @@
 """Reconstructions are measured against the truth and its nulls, and a claim that the truth contradicts fails."""
 
+from __future__ import annotations
+
 import re
 from dataclasses import replace
 
@@ -7,8 +9,9 @@ import numpy as np
 import pytest
 
 from divulge import Candidates, TrainingData, Weights, datasets
+from divulge.arrays import Array
 from divulge.attacks.reconstruction import scoring
-from divulge.contract import Finding, ImagePairs, Scatter, Truth, Verdict
+from divulge.contract import Access, Finding, ImagePairs, Scatter, Truth, Verdict
 from divulge.solvers.margin import max_margin
 from divulge.solvers.shared import similarity
 from divulge.storage import fingerprint
@@ -22,19 +25,31 @@ NOISE = RNG.uniform(size=(80, 784))
 HELD = Weights(
     ((RNG.normal(size=(30, 784)), np.zeros(30)), (RNG.normal(size=(1, 30)), np.zeros(1))), mean=X.mean(axis=0), shape=SHAPE
 )
-TRUTH = {"training_data": TrainingData(X, Y, shape=SHAPE)}
-WITH_NON_MEMBERS = {**TRUTH, "candidates": Candidates(NON_MEMBERS)}
+TRUTH: dict[str, Access] = {"training_data": TrainingData(X, Y, shape=SHAPE)}
+WITH_NON_MEMBERS: dict[str, Access] = {**TRUTH, "candidates": Candidates(NON_MEMBERS)}
 
 
-def scored(found, truth=TRUTH, held=HELD, **rest):
-    return scoring.scored(Finding.leak(TrainingData(found), "Images were found."), held, Truth(truth), **rest)
+def scored(found: Array, truth: dict[str, Access] = TRUTH, held: Weights = HELD) -> Finding[TrainingData]:
+    return scoring.scored(Finding.leak(TrainingData(found), "Images were found."), held, Truth(truth))
 
 
-def value(finding, name):
+def gallery_of(finding: Finding[TrainingData]) -> ImagePairs:
+    figure = finding.figures[0]
+    assert isinstance(figure, ImagePairs)
+    return figure
+
+
+def scatter_of(finding: Finding[TrainingData]) -> Scatter:
+    figure = finding.figures[1]
+    assert isinstance(figure, Scatter)
+    return figure
+
+
+def value(finding: Finding[TrainingData], name: str) -> float:
     return finding.scores[name].value
 
 
-def test_exact_images_count_by_every_measure_and_above_every_null():
+def test_exact_images_count_by_every_measure_and_above_every_null() -> None:
     finding = scored(np.concatenate([NOISE, X[::-1]]), WITH_NON_MEMBERS)
     assert finding.verdict is Verdict.LEAK
     for name in (scoring.HEADLINE, scoring.FAIRLY, scoring.PIXELS, scoring.PUBLISHED, scoring.AFFINE):
@@ -47,7 +62,7 @@ def test_exact_images_count_by_every_measure_and_above_every_null():
     assert next(iter(finding.scores)) == scoring.HEADLINE
 
 
-def test_the_null_is_the_largest_and_says_which_it_was():
+def test_the_null_is_the_largest_and_says_which_it_was() -> None:
     score = scored(X, WITH_NON_MEMBERS).scores[scoring.FAIRLY]
     assert score.null_of.startswith(scoring.NON_MEMBERS)
     for other in (scoring.MEAN, scoring.SPAN, scoring.FIRST_LAYER):
@@ -58,14 +73,14 @@ def test_the_null_is_the_largest_and_says_which_it_was():
     assert min(counts) <= score.null <= max(counts)
 
 
-def test_one_reconstruction_serves_one_image():
+def test_one_reconstruction_serves_one_image() -> None:
     twins = np.concatenate([X[:1], 0.99 * X[:1] + 0.01 * X[1:2], X[1:]])
     finding = scored(X[:1], {"training_data": TrainingData(twins, shape=SHAPE)})
     assert value(finding, scoring.HEADLINE) == 1
     assert any(note.startswith("1 reconstructions stand against 41") for note in finding.notes)
 
 
-def test_a_claim_of_noise_fails_and_is_still_told():
+def test_a_claim_of_noise_fails_and_is_still_told() -> None:
     finding = scored(NOISE, WITH_NON_MEMBERS)
     assert finding.verdict is Verdict.FAILED
     assert "contradicts what the attack claimed" in finding.summary
@@ -74,19 +89,19 @@ def test_a_claim_of_noise_fails_and_is_still_told():
     assert finding.loot is not None
 
 
-def test_the_mean_image_is_no_reconstruction():
+def test_the_mean_image_is_no_reconstruction() -> None:
     finding = scored(np.tile(X.mean(axis=0), (40, 1)) + 1e-3 * NOISE[:40])
     assert finding.verdict is Verdict.FAILED
     assert value(finding, scoring.PUBLISHED) <= finding.scores[scoring.PUBLISHED].null + 1
 
 
-def test_other_digits_are_no_reconstruction_though_they_resemble_some():
+def test_other_digits_are_no_reconstruction_though_they_resemble_some() -> None:
     finding = scored(NON_MEMBERS[:200], {**TRUTH, "candidates": Candidates(NON_MEMBERS[200:])})
     assert value(finding, scoring.FAIRLY) > 5
     assert finding.scores[scoring.FAIRLY].null > 5
 
 
-def test_reconstructions_among_much_noise_stand_where_handing_in_other_digits_hits_as_many_images():
+def test_reconstructions_among_much_noise_stand_where_handing_in_other_digits_hits_as_many_images() -> None:
     rng = np.random.default_rng(1)
     found = np.concatenate([X[:10] + 0.18 * rng.normal(size=(10, 784)), rng.uniform(size=(450, 784))])
     finding = scored(found, WITH_NON_MEMBERS)
@@ -96,7 +111,7 @@ def test_reconstructions_among_much_noise_stand_where_handing_in_other_digits_hi
     assert any("0 of 40 non-members at NCC > 0.9" in note for note in finding.notes)
 
 
-def test_a_verdict_is_never_raised():
+def test_a_verdict_is_never_raised() -> None:
     finding = Finding(Verdict.NONE_FOUND, "Nothing is sure.", TrainingData(X), power="Little.")
     judged = scoring.scored(finding, HELD, Truth(TRUTH))
     assert judged.verdict is Verdict.NONE_FOUND
@@ -106,28 +121,28 @@ def test_a_verdict_is_never_raised():
 
 
 @pytest.mark.parametrize("known", [{}, {"candidates": Candidates(NON_MEMBERS)}])
-def test_without_the_truth_nothing_changes(known):
+def test_without_the_truth_nothing_changes(known: dict[str, Access]) -> None:
     finding = Finding.leak(TrainingData(X), "Images were found.")
     assert scoring.scored(finding, HELD, Truth(known)) is finding
-    empty = Finding.failed("Nothing.")
+    empty: Finding[TrainingData] = Finding.failed("Nothing.")
     assert scoring.scored(empty, HELD, Truth(known)) is empty
 
 
-def test_points_of_another_width_are_not_scored():
+def test_points_of_another_width_are_not_scored() -> None:
     finding = scored(X[:, :100])
     assert set(finding.scores) == {"KKT residual"}
     assert finding.verdict is Verdict.LEAK
     assert finding.notes[-1] == "Not scored: the reconstructions have 100 features and the training data 784."
 
 
-def test_candidates_of_another_width_and_training_points_among_them_are_no_non_members():
+def test_candidates_of_another_width_and_training_points_among_them_are_no_non_members() -> None:
     assert "median rank among non-members" not in scored(X, {**TRUTH, "candidates": Candidates(NON_MEMBERS[:, :9])}).scores
     assert "median rank among non-members" not in scored(X, {**TRUTH, "candidates": Candidates(X[::-1])}).scores
     mixed = scored(X, {**TRUTH, "candidates": Candidates(np.concatenate([X, NON_MEMBERS]))})
     assert mixed.scores["median rank among non-members"].unit == "of 461"
 
 
-def test_points_that_are_no_pictures_are_scored_without_pictures():
+def test_points_that_are_no_pictures_are_scored_without_pictures() -> None:
     held = replace(HELD, shape=None)
     finding = scored(X, {"training_data": TrainingData(X)}, held)
     assert value(finding, scoring.PIXELS) == 40
@@ -139,7 +154,7 @@ def test_points_that_are_no_pictures_are_scored_without_pictures():
     assert scoring.PUBLISHED not in flat.scores
 
 
-def test_colours_and_other_units_are_scored_alike():
+def test_colours_and_other_units_are_scored_alike() -> None:
     rng = np.random.default_rng(1)
     pictures = rng.uniform(size=(12, 192))
     held = Weights(((rng.normal(size=(5, 192)), np.zeros(5)), (np.ones((1, 5)), np.zeros(1))), shape=(8, 8, 3))
@@ -150,26 +165,27 @@ def test_colours_and_other_units_are_scored_alike():
         {name: score.value for name, score in bytes_.scores.items()}, abs=1e-3
     )
     assert value(plain, scoring.HEADLINE) == 9
-    gallery = bytes_.figures[0]
+    gallery = gallery_of(bytes_)
     assert gallery.left.shape == (12, 8, 8, 3)
     assert gallery.left.max() <= 1
 
 
-def test_the_gallery_shows_the_best_pairs_first():
+def test_the_gallery_shows_the_best_pairs_first() -> None:
     faint = X * np.linspace(1, 0.2, 40)[:, None] + 0.1 * NOISE[:40] * np.linspace(0, 1, 40)[:, None]
-    gallery = scored(3 * faint - 1).figures[0]
-    assert isinstance(gallery, ImagePairs)
+    gallery = gallery_of(scored(3 * faint - 1))
     assert gallery.left.shape == gallery.right.shape == (40, *SHAPE)
     assert gallery.left[0] == pytest.approx(X[0].reshape(SHAPE), abs=1e-6)
     assert gallery.right.min() >= 0
     assert gallery.right.max() <= 1
     assert gallery.captions[0] == "NCC 1.00, SSIM 1.00"
-    likeness = [float(re.match(r"NCC ([\d.]+), SSIM -?[\d.]+$", caption)[1]) for caption in gallery.captions]
+    said = [re.match(r"NCC ([\d.]+), SSIM -?[\d.]+$", caption) for caption in gallery.captions]
+    likeness = [float(one[1]) for one in said if one is not None]
+    assert len(likeness) == 40
     assert likeness == sorted(likeness, reverse=True)
 
 
-def test_similarity_is_drawn_against_the_output_beside_the_mean_image():
-    figure = scored(X).figures[1]
+def test_similarity_is_drawn_against_the_output_beside_the_mean_image() -> None:
+    figure = scatter_of(scored(X))
     assert figure.x == "output of the network"
     outputs, heights = figure.groups["with its reconstruction"]
     assert outputs == pytest.approx(HELD.predict(X)[:, 0], rel=1e-4)
@@ -178,20 +194,20 @@ def test_similarity_is_drawn_against_the_output_beside_the_mean_image():
     assert figure.groups["with the mean image"][1] == pytest.approx(mean, abs=1e-4)
 
 
-def test_several_outputs_are_drawn_by_their_margin():
+def test_several_outputs_are_drawn_by_their_margin() -> None:
     rng = np.random.default_rng(1)
     held = Weights(((rng.normal(size=(30, 784)), np.zeros(30)), (rng.normal(size=(10, 30)), np.zeros(10))), shape=SHAPE)
     outputs = held.predict(X)
     true = [row[label] - np.delete(row, label).max() for row, label in zip(outputs, Y, strict=True)]
-    figure = scored(X, held=held).figures[1]
+    figure = scatter_of(scored(X, held=held))
     assert figure.x == "margin of the true class"
     assert figure.groups["with its reconstruction"][0] == pytest.approx(true, rel=1e-4, abs=1e-3)
-    named = scored(X, {"training_data": TrainingData(X, Y.astype(str), shape=SHAPE)}, held).figures[1]
+    named = scatter_of(scored(X, {"training_data": TrainingData(X, Y.astype(str), shape=SHAPE)}, held))
     assert named.x == "margin of the class named"
     assert (named.groups["with its reconstruction"][0] >= 0).all()
 
 
-def test_the_kkt_residual_is_small_at_the_points_of_training_and_not_at_others():
+def test_the_kkt_residual_is_small_at_the_points_of_training_and_not_at_others() -> None:
     points, sides = X[:12], np.where(np.arange(12) % 2, "odd", "even")
     layers = max_margin.train(
         max_margin.initial(np.random.default_rng(0), [784, 60, 1]), points, np.where(sides == "odd", 1, -1)
@@ -206,18 +222,18 @@ def test_the_kkt_residual_is_small_at_the_points_of_training_and_not_at_others()
     assert (alone.value, alone.null) == (score.value, 1.0)
 
 
-def test_the_residual_is_known_even_where_nothing_was_won():
+def test_the_residual_is_known_even_where_nothing_was_won() -> None:
     finding = scoring.scored(Finding.none_found("Nothing.", power="Much."), HELD, Truth(TRUTH))
     assert 0 < finding.scores["KKT residual"].value <= 1
 
 
-def test_scoring_twice_gives_the_same():
+def test_scoring_twice_gives_the_same() -> None:
     first, second = (scored(np.concatenate([X[:20], NOISE]), WITH_NON_MEMBERS) for _ in range(2))
     assert fingerprint(first) == fingerprint(second)
 
 
 @pytest.mark.parametrize("count", [1, 3])
-def test_a_few_exact_images_are_not_mistaken_for_points_of_their_own_span(count):
+def test_a_few_exact_images_are_not_mistaken_for_points_of_their_own_span(count: int) -> None:
     finding = scored(X[:count], WITH_NON_MEMBERS)
     assert finding.verdict is Verdict.LEAK
     assert value(finding, scoring.PIXELS) == count
