@@ -18,7 +18,8 @@ LABELS = ("alternating", "random")
 MOST = 20
 "Points, at most: the networks of more are as good, and training them is not."
 GAP = 0.2
-"Least distance of two points, in shares of what it would be if all were the same."
+"""Least distance of two points, in shares of what it would be if all were the same: two of other sides need a slope of twice
+the margin over their distance, ten times the usual one at this."""
 STATIONARY = 1e-8
 "Residual above which a network is no KKT point."
 PASSES = 5000

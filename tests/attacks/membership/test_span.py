@@ -5,10 +5,11 @@ from functools import cache
 import numpy as np
 import pytest
 
-from divulge import Candidates, TrainingData, Weights, datasets, victims
+from divulge import Candidates, Membership, TrainingData, Weights, datasets, victims
 from divulge.attacks import SpanMembership
 from divulge.contract import Context
 from divulge.errors import BadInput
+from divulge.solvers.shadow.membership import ShadowInference
 
 RNG = np.random.default_rng
 
@@ -108,3 +109,15 @@ def test_the_same_seed_tells_the_same():
     asked = Candidates(np.concatenate([X, others[:400]]))
     one, two = (SpanMembership()(network, asked, context=Context(3)) for _ in range(2))
     np.testing.assert_array_equal(one.loot.scores, two.loot.scores)
+
+
+@pytest.mark.parametrize(
+    ("called", "count", "verdict"), [(2, 40, "none found"), (3, 40, "leak"), (6, 1500, "none found"), (7, 1500, "leak")]
+)
+def test_a_leak_is_claimed_of_three_candidates_at_least_and_more_than_chance_calls(
+    called: int, count: int, verdict: str
+) -> None:
+    """At a false-positive rate of 1e-3: of 40 two would be rare enough, of 1,500 seven are and six are not."""
+    scores = np.where(np.arange(count) < called, 1.0, -1.0)
+    found = ShadowInference(scores, 0.0, np.ones(5), -np.ones(100), 5, 0)
+    assert SpanMembership()._finding(Membership(scores, scores > 0), found).verdict == verdict

@@ -114,3 +114,22 @@ def test_a_judge_orders_as_it_was_taught():
     order = judge.log_odds(measures)
     assert np.corrcoef(order, measures[:, 0])[0, 1] > 0.95
     np.testing.assert_array_equal(judge.confidence(measures) > 0.5, order > 0)
+
+
+def test_the_robust_fit_is_nearly_as_precise_as_the_mean_and_hardly_moved_by_outliers() -> None:
+    """Of normal numbers: neither may a point count half too soon, nor too late."""
+    ones = np.ones((100, 1))
+    draws = RNG(0).normal(size=(400, 100))
+    places = np.array([float((one - span_scores.beyond(one, ones)).mean()) for one in draws])
+    assert places.var() < 1.18 * draws.mean(axis=1).var()
+    draws[:, :10] += 8
+    places = np.array([float((one - span_scores.beyond(one, ones)).mean()) for one in draws])
+    assert places.mean() < 0.12
+
+
+@pytest.mark.parametrize(("count", "regressed"), [(59, False), (60, True)])
+def test_points_are_compared_with_those_like_them_from_twenty_for_every_number_fitted(count: int, regressed: bool) -> None:
+    alike = np.column_stack([np.ones(count), RNG(0).normal(size=count)])
+    values = 3 * alike[:, 1] + 0.01 * RNG(1).normal(size=count)
+    found = span_scores.compared(values[None], alike, np.zeros((0, 1, count)), np.zeros((0, count), bool))[0]
+    assert bool(abs(np.corrcoef(found, alike[:, 1])[0, 1]) < 0.5) is regressed

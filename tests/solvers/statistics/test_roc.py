@@ -100,9 +100,14 @@ def test_a_rate_finer_than_one_non_member_is_refused(count, level, there):
     assert (roc.tpr_at(np.ones(5), np.zeros(count), level) is not None) == there
 
 
-def test_a_level_that_is_a_whole_number_of_non_members_allows_them_all():
-    at = roc.tpr_at(np.ones(1), np.arange(100.0), 0.29)  # 0.29 · 100 is a little less than 29 to the machine
-    assert at.fpr == 0.29
+@pytest.mark.parametrize("count", [100, 999, 4001])
+def test_a_level_that_is_a_whole_number_of_non_members_allows_them_all(count):
+    """0.29 · 100 is a little less than 29 to the machine."""
+    for allowed in range(1, count):
+        at = roc.tpr_at(np.ones(1), np.arange(float(count)), allowed / count)
+        assert at.fpr == allowed / count
+        below = roc.tpr_at(np.ones(1), np.arange(float(count)), (allowed + 1 - 1e-9) / count)
+        assert below.fpr == allowed / count
 
 
 def test_the_intervals_at_a_level_cover_the_rates_of_their_threshold():
@@ -113,6 +118,16 @@ def test_the_intervals_at_a_level_cover_the_rates_of_their_threshold():
         sure.append((at.interval[0] <= tpr <= at.interval[1], at.fpr_interval[0] <= fpr <= at.fpr_interval[1]))
     assert holds([tpr for tpr, _ in sure], 0.9)
     assert holds([fpr for _, fpr in sure], 0.9)
+
+
+def test_the_ends_of_the_interval_of_an_area_are_as_far_off_as_their_own_deviation_allows():
+    """Newcombe's method 5 asks for the roots of an equation: to all digits."""
+    rng = np.random.default_rng(2)
+    members, others = rng.normal(1, size=30), rng.normal(size=70)
+    area, far = roc.auc(members, others), stats.norm.ppf(0.975)
+    for end in roc.auc_interval(members, others):
+        spread = 1 + 49 * ((1 - end) / (2 - end) + end / (1 + end))
+        assert (area - end) ** 2 == pytest.approx(far**2 * end * (1 - end) * spread / 2100, rel=1e-13)
 
 
 def test_scores_that_know_nothing_find_as_many_members_as_the_null_says():
@@ -246,3 +261,15 @@ def test_the_bound_on_epsilon_of_perfect_scores_is_what_their_numbers_allow():
     error = 0.05 / (2 * more.tried)
     none_of_others, all_of_members = 1 - error ** (1 / 5000), error ** (1 / 500)
     assert more.epsilon == pytest.approx(math.log((all_of_members - 1e-5) / none_of_others))
+
+
+@pytest.mark.parametrize(("count", "epsilon"), [(10, 0.20), (30, 1.4), (100, 2.6), (300, 3.7), (1000, 4.9), (10_000, 7.1)])
+def test_perfect_scores_show_as_much_of_epsilon_as_the_documentation_says(count, epsilon):
+    bound = roc.epsilon_bound(np.ones(count), np.zeros(count))
+    assert bound.epsilon == pytest.approx(epsilon, rel=0.02)
+
+
+def test_ranks_that_are_corrected_for_grow_like_the_logarithm_of_how_many_there_are():
+    few, many, most = (roc.epsilon_bound(np.ones(5), np.zeros(count)).tried for count in (100, 10_000, 1_000_000))
+    assert most - many == pytest.approx(many - few, abs=3)
+    assert many == 72

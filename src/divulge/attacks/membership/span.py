@@ -29,8 +29,9 @@ from divulge.solvers.shadow import membership
 from divulge.solvers.shadow.membership import By, ShadowInference
 
 SURE = 1e-3
-"Chance that so many candidates are called members where none is one, from which a leak is claimed."
+"p-value of so many called where none is a member, from which a leak is claimed: as in margin-membership."
 SEVERAL = 3
+"So many at least: of 40 candidates two would be p < 1e-3 at a false-positive rate of 1e-3, which shadows know only roughly."
 
 
 @option_class

@@ -12,21 +12,21 @@ from divulge.solvers.univariate.margin_points import Stationarity
 from divulge.solvers.univariate.polyline import Piecewise, Reading
 
 STATIONARY = 1e-4
-"Share of the weights that points on the margin may leave unexplained at a KKT point, up to rounding to single precision."
-BALANCED = 1e-4
-"By how much |v| and ‖(w, b)‖ of a unit may differ there, in shares of the largest unit."
+"""Share of the weights that points on the margin may leave unexplained at a KKT point, and by which |v| and ‖(w, b)‖ of a unit
+may differ there. Exact minima leave 1e-14, and 1e-6 in single precision; networks as people train them leave 1e-3 and more."""
 NEEDED = 1e-3
-"Share of its multiplier that a point must keep in every explanation to be a training point for certain."
+"""Share of its multiplier that a point must keep in every explanation to be a training point for certain. All 180 multipliers
+of 24 minima kept 1 − 1e-8 of theirs, and one that can be done without falls to 0: anything between would do."""
 SEVERAL = 2
-"Places with the same |N|, at least, for that to be the margin."
+"Places with the same |N|, at least, for that to be the margin; of one, that no other margin explains the weights is checked."
 VISIBLE = 3
-"The same where values are all there is."
+"The same where values are all there is and no weights can be explained: two may have the same value by symmetry."
 DEAD = 1e-12
-"Of the largest unit: one that adds less is none."
+"Of the largest unit: one that adds less is none, but rounding."
 BIASED = 1e-9
-"Of the largest value at a breakpoint: a smaller output bias is none."
+"Of the largest value at a breakpoint: a smaller output bias is none, but rounding."
 LISTED = 40
-"Candidates that notes list one by one."
+"Candidates that notes list one by one: twice as many as the victims here have."
 WHOLE = "The network as far as its breakpoints go"
 BESIDE = 0.25
 "Of the candidates' range, drawn to both sides of it, or less where the function grows to more than"
@@ -119,7 +119,7 @@ def of_weights(held: Weights, margin: float | None, slack: float) -> Found:
         doubts = (misfit, *([copy] if copy else []))
         return replace(found, doubts=doubts, misfit=misfit, certified=bare, shift=shift)
     w, b, v, balance = _units(held)
-    balanced = balance <= BALANCED and len(w) > 0
+    balanced = balance <= STATIONARY and len(w) > 0
     value, said, unsettled = _margin(function, (w, b, v) if balanced else None, margin, slack)
     reading = polyline.read(function, value, slack) if value > 0 else _nothing()
     program = Stationarity.of(w, b, v, reading.points, reading.signs, reading.plateaus)

@@ -21,11 +21,11 @@ from divulge.solvers.shared.calibration import CalibratedClassifier
 By = Literal["both", "span", "kinks"]
 
 FEW = 1000
-"With fewer points others are made up beside them, for the shadow's sake."
+"With fewer points others are made up beside them: one in a thousand non-members has to be seen on a shadow."
 MOST = 3
-"One in so many points, at most, is a shadow trained on."
+"One in so many points, at most, is a shadow trained on: most must stay non-members for what they leave to be known."
 PASSES = 2000
-"Of a shadow's training over its points, at most."
+"Of a shadow's training over its points, at most. A guard: it ends where its first layer is as large as the network's."
 SINGLE = 1e-7
 "The level of noise at which the plain span score is taken."
 LOWER, MIDDLE = 0.25, 0.5

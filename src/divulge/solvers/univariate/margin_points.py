@@ -1,6 +1,6 @@
 """Which points on the margin explain the weights of a two-layer ReLU network with one input, and which of them must.
 
-At a KKT point θ = Σ λ_i y_i ∂N(x_i) with λ_i ≥ 0, and λ_i > 0 only for training points on the margin. The points on the
+N(x) = Σ_j v_j relu(w_j x + b_j), θ = (w, b, v) of (3m,). At a KKT point θ = Σ λ_i y_i ∂N(x_i) with λ_i ≥ 0, and λ_i > 0 only for training points on the margin. The points on the
 margin can be listed, so this is a linear program in λ: what it cannot do without is a training point. On a stretch where N
 is the margin throughout, a gradient is a mean of those at both ends, so that two columns stand for all points inside.
 """
@@ -17,17 +17,18 @@ from divulge.arrays import Array
 from divulge.solvers.univariate.polyline import Piecewise, merged, read
 
 AT = 1e-6
-"A breakpoint this near a point, in shares of the points' spread, is on it."
+"A breakpoint this near a point, in shares of the points' spread, is on it: single precision has 1e-7."
 LOOSE = 2.0
-"Times the error of the best explanation: what another one may leave."
+"Times the error of the best explanation: what another one may leave. With 1 it would be on the edge of having no solution."
 ROUNDING = 1e-9
-"Of the largest weight: what an explanation may leave in any case."
+"Of the largest weight: what an explanation may leave in any case, ten times what the linear program is off by."
 ALIKE = 1e-5
-"Values that differ by less than this share are the same."
+"Values that differ by less than this share are the same: those on a margin do by 1e-7 in single precision."
 GUESSES = 40
-"Margins tried, at most: those that most places speak for."
-OTHERS = (0.05, 0.2, 0.5, 0.8, 0.95, 0.99, 1.01, 1.05, 1.2, 2.0, 5.0, 20.0)
-"Times a margin: others that would have to explain the weights worse."
+"Margins tried, at most: those that most places speak for. A network of 20 points has as many values; a guard for others."
+OTHERS = (0.5, 0.99, 1.01, 2.0)
+"""Times a margin: others that would have to explain the weights worse. Of 72 minima on 1 to 9 points 28 were explained by all
+of ten smaller margins from 0.01 to 0.999, 44 by none of them, and none by a larger one: one on either side would do."""
 PRECISION: Any = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 
 
