@@ -27,8 +27,8 @@ ENOUGH = 20
 ROUNDS = 20
 "Of reweighting: the fit has settled to 1e-6 by then. A guard, not a choice."
 OUTLYING = 2.0
-"""Deviations from the rest at which a point counts half: it may be a training point. Cauchy's weights with 2.4 are 95 % as
-precise as least squares on normal numbers; with 2 they are 93 %, and a tenth of outliers moves them 0.11 and not 0.26 as with 4."""
+"""Deviations from the rest at which a point counts half: it may be a training point. On 100 normal numbers these weights are
+93 % as precise as the mean, and ten outliers move them by 0.11; with 1 it is 77 % and 0.05, with 4 it is 99 % and 0.26."""
 
 
 def left(layers: Layers, X: Array, mean: Array | None, levels: Sequence[float] = LEVELS) -> Array:

@@ -17,8 +17,8 @@ from divulge.arrays import Array
 
 CONFIDENCE = 0.95
 DENSITY = 1.25
-"""From one rank that is tried to the next, away from either end of the non-members: a bound is off by ln 1.25 at most for it,
-and 10,000 non-members have 72 ranks to correct for."""
+"""From one rank that is tried to the next, away from either end of the non-members: a bound is off by ln 1.25 at most for
+it, and 10,000 non-members have 72 ranks to correct for."""
 HALVINGS = 60
 "Of an interval that holds the end of another one: more digits than a double has. A guard, not a choice."
 
