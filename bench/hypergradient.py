@@ -169,7 +169,7 @@ class Ascent:
 
     def __call__(self) -> np.ndarray:
         self.P = np.clip(self.P + MOVE * self.slopes / np.linalg.norm(self.slopes, axis=2, keepdims=True), 0, 1)
-        self.slopes = self.train(self.P, self.Y, self.lam).points
+        self.slopes = self.train(self.P, self.Y, self.lam).point_gradients
         return self.slopes
 
 
@@ -184,17 +184,17 @@ def main(rounds: int, strength: float, seed: int) -> None:
     given = problem(strength, 32, seed)
     shared, torched = given.shared, ByTorch(given)
     exact = ByTorch(given, torch.float64).plain().numpy()
-    batch = EarlyStopped(shared, steps=STEPS, rate=RATE, dtype=np.float64)(*given.first(32)).points
-    end = Converged(shared, tolerance=1e-12)(*given.first(1)).points
+    batch = EarlyStopped(shared, steps=STEPS, rate=RATE, dtype=np.float64)(*given.first(32)).point_gradients
+    end = Converged(shared, tolerance=1e-12)(*given.first(1)).point_gradients
 
     def early(problems: int) -> Callable[[], np.ndarray]:
         train = EarlyStopped(shared, steps=STEPS, rate=RATE)
-        return lambda: train(*given.first(problems)).points
+        return lambda: train(*given.first(problems)).point_gradients
 
     ascent = Ascent(given)
     for _ in range(20):
         moved = ascent()
-    later = Converged(shared, tolerance=1e-12)(ascent.P, ascent.Y, ascent.lam).points
+    later = Converged(shared, tolerance=1e-12)(ascent.P, ascent.Y, ascent.lam).point_gradients
     methods: list[tuple[str, int, Callable[[], object], float]] = []
 
     def error(found: object, known: np.ndarray) -> float:
@@ -212,7 +212,7 @@ def main(rounds: int, strength: float, seed: int) -> None:
     add("f  ours, linear: EarlyStopped, one problem", early(1), exact)
     add("g  ours, linear: EarlyStopped, a problem of a batch of 16", early(16), batch[:16], 16)
     add("g  ours, linear: EarlyStopped, a problem of a batch of 32", early(32), batch, 32)
-    add("h  ours, linear: Converged, from 0", lambda: Converged(shared)(*given.first(1)).points, end)
+    add("h  ours, linear: Converged, from 0", lambda: Converged(shared)(*given.first(1)).point_gradients, end)
     methods.append(("h  ours, linear: Converged, from the last end, points moving", 1, ascent, error(moved, later)))
 
     times = [max(1, round(LEAST / seconds(work, 2))) for _, _, work, _ in methods]

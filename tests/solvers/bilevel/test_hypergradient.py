@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -245,6 +246,26 @@ def test_frozen_parameters_are_not_trained() -> None:
     assert len(hg.train(inner, start, (torch.randn(1, 4), torch.tensor(0.0)), steps=2, rate=0.1)[-1]) == 2
     with pytest.raises(ValueError, match="none that wants gradients"):
         hg.as_function(module.requires_grad_(False))
+
+
+def test_weights_that_two_layers_share_are_one_parameter_in_both_places() -> None:
+    first, last = nn.Linear(3, 3), nn.Linear(3, 3, bias=False)
+    last.weight = first.weight
+    outputs, start = hg.as_function(nn.Sequential(first, nn.Tanh(), last))
+    assert [tuple(part.shape) for part in start] == [(3, 3), (3,)]
+    W, b, X = torch.randn(3, 3), torch.randn(3), torch.randn(5, 3)
+    assert torch.equal(outputs((W, b), X), functional.linear(torch.tanh(functional.linear(X, W, b)), W))
+    assert torch.equal(outputs(start, X), nn.Sequential(first, nn.Tanh(), last)(X))
+
+
+def test_attention_has_its_usual_ways_back_after_training() -> None:
+    fast: Callable[[], bool] = torch.backends.cuda.flash_sdp_enabled
+    before = fast()
+    inner, outer, start, hyper = problem("attention")
+    hg.reverse(inner, outer, start, hyper, **OPTIONS)
+    with pytest.raises(ValueError, match="expected 6 parameters, got 1"):
+        outer(start[:1])
+    assert fast() is before is True
 
 
 def test_what_does_not_fit_is_refused_in_a_sentence() -> None:

@@ -72,8 +72,8 @@ def same(found: Trained, known: Trained, share: float) -> bool:
 def test_the_gradient_is_that_of_finite_differences(risk: str, features: int, parts: int) -> None:
     shared, P, Y, lam = problem(risk, features, parts)
     found = exact(shared, P, Y, lam)
-    assert close(found.points, difference(lambda P: exact(shared, P, Y, lam).value[0], P), 1e-6)
-    assert close(found.strengths, difference(lambda lam: exact(shared, P, Y, lam).value[0], lam), 1e-6)
+    assert close(found.point_gradients, difference(lambda P: exact(shared, P, Y, lam).value[0], P), 1e-6)
+    assert close(found.strength_gradients, difference(lambda lam: exact(shared, P, Y, lam).value[0], lam), 1e-6)
 
 
 @pytest.mark.parametrize(("risk", "features", "parts"), SOLVES)
@@ -81,7 +81,7 @@ def test_nothing_pulls_at_the_end(risk: str, features: int, parts: int) -> None:
     shared, P, Y, lam = problem(risk, features, parts)
     found = Converged(shared)(P, Y, lam)
     X, Y_all = whole(shared, P, Y)
-    slopes = shared.risk.slope(found.W[0] @ X.T + found.b[0][:, None], Y_all)
+    slopes = shared.risk.first_derivative(found.W[0] @ X.T + found.b[0][:, None], Y_all)
     strength = np.exp(shared.spread(lam)[0])
     assert np.abs(slopes @ X + strength * found.W[0]).max() < 1e-7
     assert np.abs(slopes.sum(axis=1)).max() < 1e-7
@@ -156,8 +156,8 @@ def test_no_points_of_its_own_are_no_trouble(risk: str, features: int, parts: in
     shared, P, Y, lam = problem(risk, features, parts, own=0)
     lam += 1  # away from where the validation loss is least and its slope 0
     found = exact(shared, P, Y, lam)
-    assert found.points.shape == (1, 0, features)
-    assert close(found.strengths, difference(lambda lam: exact(shared, P, Y, lam).value[0], lam, step=1e-4), 1e-6)
+    assert found.point_gradients.shape == (1, 0, features)
+    assert close(found.strength_gradients, difference(lambda lam: exact(shared, P, Y, lam).value[0], lam, step=1e-4), 1e-6)
 
 
 @pytest.mark.parametrize("features", [WIDE, NARROW])
@@ -167,9 +167,9 @@ def test_weak_and_strong_penalties_are_trained_with(features: int, log: float) -
     lam[:] = log
     found = Converged(shared)(P, Y, lam)
     X, Y_all = whole(shared, P, Y)
-    slopes = shared.risk.slope(found.W[0] @ X.T + found.b[0][:, None], Y_all)
+    slopes = shared.risk.first_derivative(found.W[0] @ X.T + found.b[0][:, None], Y_all)
     assert np.abs(slopes @ X + np.exp(log) * found.W[0]).max() < 1e-7
-    assert np.isfinite(found.points).all()
+    assert np.isfinite(found.point_gradients).all()
 
 
 @pytest.mark.parametrize(("risk", "features", "parts"), SOLVES)
@@ -188,7 +188,7 @@ def test_points_without_a_second_derivative_have_no_pull(features: int) -> None:
     far = P + 50 * np.sign(Y[0, 0])[None, :, None] * start.W[:, 0, None] / np.linalg.norm(start.W)
     found = Converged(shared)(far, Y, lam)
     assert (Y[0] * (found.W[0] @ far[0].T + found.b[0]) > 1).all()
-    assert not found.points.any()
+    assert not found.point_gradients.any()
 
 
 def test_a_problem_without_a_minimum_says_so() -> None:

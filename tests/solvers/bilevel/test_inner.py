@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy.special import expit
 
+from divulge.arrays import Array
 from divulge.solvers.bilevel.inner import RISKS, Shared, named, targets
 
 STEP = 1e-6
 NAMES = sorted(RISKS)
 
 
-def drawn(risk: str, rng: np.random.Generator, batch: tuple[int, ...] = ()) -> tuple[np.ndarray, np.ndarray]:
+def drawn(risk: str, rng: np.random.Generator, batch: tuple[int, ...] = ()) -> tuple[Array, Array]:
     """Scores (..., outputs, points) of some size, and targets."""
     if risk == "softmax":
         return 2 * rng.standard_normal((*batch, 3, 9)), targets(risk, rng.permutation(9) % 3, np.arange(3))
@@ -21,42 +24,45 @@ def drawn(risk: str, rng: np.random.Generator, batch: tuple[int, ...] = ()) -> t
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_slopes_are_finite_differences_of_values(name: str) -> None:
+def test_first_derivatives_are_finite_differences_of_values(name: str) -> None:
     risk, rng = RISKS[name], np.random.default_rng(0)
     f, y = drawn(name, rng)
     for output in range(len(f)):
         move = STEP * (np.arange(len(f)) == output)[:, None]
         known = (risk.value(f + move, y) - risk.value(f - move, y)) / (2 * STEP)
-        np.testing.assert_allclose(risk.slope(f, y)[output], known, atol=1e-8)
+        np.testing.assert_allclose(risk.first_derivative(f, y)[output], known, atol=1e-8)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_bends_are_finite_differences_of_slopes(name: str) -> None:
+def test_hessian_products_are_finite_differences_of_first_derivatives(name: str) -> None:
     risk, rng = RISKS[name], np.random.default_rng(1)
     f, y = drawn(name, rng)
     u = rng.standard_normal(f.shape)
-    known = (risk.slope(f + STEP * u, y) - risk.slope(f - STEP * u, y)) / (2 * STEP)
-    np.testing.assert_allclose(risk.bend(risk.slope(f, y), y, u), known, atol=1e-8)
+    known = (risk.first_derivative(f + STEP * u, y) - risk.first_derivative(f - STEP * u, y)) / (2 * STEP)
+    np.testing.assert_allclose(risk.hessian_product(risk.first_derivative(f, y), y, u), known, atol=1e-8)
 
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_slopes_written_into_an_array_are_the_same_and_leave_the_scores(name: str, dtype: type) -> None:
+def test_derivatives_written_into_an_array_are_the_same_and_leave_the_scores(
+    name: str, dtype: type[np.floating[Any]]
+) -> None:
     risk, rng = RISKS[name], np.random.default_rng(2)
-    f, y = (part.astype(dtype) for part in drawn(name, rng, (4,)))
+    scores, labels = drawn(name, rng, (4,))
+    f, y = scores.astype(dtype), labels.astype(dtype)
     before, out = f.copy(), np.full_like(f, np.nan)
-    assert risk.slope(f, y, out=out) is out
-    np.testing.assert_array_equal(out, risk.slope(f, y))
+    assert risk.first_derivative(f, y, out=out) is out
+    np.testing.assert_array_equal(out, risk.first_derivative(f, y))
     np.testing.assert_array_equal(f, before)
-    assert risk.bend(out, y, f).dtype == risk.value(f, y).dtype == dtype
+    assert risk.hessian_product(out, y, f).dtype == risk.value(f, y).dtype == dtype
 
 
-def test_the_logistic_slope_is_the_probability_less_the_label_far_out_too() -> None:
+def test_the_logistic_derivative_is_the_probability_less_the_label_far_out_too() -> None:
     f, risk = np.linspace(-800, 800, 41)[None], RISKS["logistic"]
     for label in (0.0, 1.0):
-        slope = risk.slope(f, np.full_like(f, label))
-        np.testing.assert_allclose(slope, expit(f) - label, atol=2e-16)
-        assert (risk.bend(slope, np.full_like(f, label), np.ones_like(f)) >= 0).all()
+        first = risk.first_derivative(f, np.full_like(f, label))
+        np.testing.assert_allclose(first, expit(f) - label, atol=2e-16)
+        assert (risk.hessian_product(first, np.full_like(f, label), np.ones_like(f)) >= 0).all()
 
 
 def test_labels_become_targets_and_scores_name_them_again() -> None:
@@ -85,8 +91,8 @@ def test_the_validation_loss_has_the_gradient_it_is_said_to_have(name: str) -> N
     X, k = rng.standard_normal((y.shape[1], 4)), len(y)
     shared = Shared(X, y, X, y, RISKS[name])
     W, b = rng.standard_normal((2, k, 4)), rng.standard_normal((2, k))
-    _, g, g_b = shared.judged(W, b)
+    _, g, g_b = shared.validation_loss(W, b)
     move, move_b = rng.standard_normal(W.shape), rng.standard_normal(b.shape)
-    ends = [shared.judged(W + sign * STEP * move, b + sign * STEP * move_b)[0] for sign in (1, -1)]
+    ends = [shared.validation_loss(W + sign * STEP * move, b + sign * STEP * move_b)[0] for sign in (1, -1)]
     known = (move * g).sum(axis=(1, 2)) + (move_b * g_b).sum(axis=1)
     np.testing.assert_allclose((ends[0] - ends[1]) / (2 * STEP), known, rtol=1e-7)

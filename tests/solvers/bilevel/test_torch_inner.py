@@ -83,7 +83,7 @@ def test_gradients_agree_with_finite_differences(risk: str, activation: type[nn.
     module[1] = activation()
     train, asked = trainer(risk, module), problems(risk, count=1)
     found = train(*asked)
-    for which, gradient in ((0, found.points), (2, found.strengths)):
+    for which, gradient in ((0, found.point_gradients), (2, found.strength_gradients)):
         known = differences(train, asked, which)
         assert gradient.dtype == np.float64
         assert np.abs(gradient - known).max() <= 1e-6 * np.abs(known).max()
@@ -93,7 +93,7 @@ def test_gradients_agree_with_finite_differences(risk: str, activation: type[nn.
 def test_a_convolutional_network_agrees_with_a_finite_difference_along_its_gradient() -> None:
     module = build("convolutional", (16, 16), 3, 0, 2)
     train, (points, labels, lam) = trainer("softmax", module, 256, steps=4), problems("softmax", count=1, features=256)
-    gradient = train(points, labels, lam).points
+    gradient = train(points, labels, lam).point_gradients
     step = 1e-5 * gradient / np.linalg.norm(gradient)
     up, down = (train(points + sign * step, labels, lam).value[0] for sign in (1, -1))
     assert (up - down) / 2e-5 == pytest.approx(np.linalg.norm(gradient), rel=1e-6)
@@ -109,7 +109,12 @@ def test_one_layer_from_zero_is_the_linear_learner(risk: str, own: int) -> None:
     asked = problems(risk, own)
     found, known = trainer(risk, module, rate=0.1)(*asked), EarlyStopped(shared, **(OPTIONS | {"rate": 0.1}))(*asked)
     flat = np.concatenate([known.W.reshape(2, 1, -1), known.b.reshape(2, 1, -1)], axis=2)
-    pairs = [(found.value, known.value), (found.points, known.points), (found.strengths, known.strengths), (found.W, flat)]
+    pairs = [
+        (found.value, known.value),
+        (found.point_gradients, known.point_gradients),
+        (found.strength_gradients, known.strength_gradients),
+        (found.W, flat),
+    ]
     for a, b in pairs:
         np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-13)
     assert found.b.shape == (2, 0)
@@ -160,7 +165,8 @@ def test_ascent_raises_the_validation_loss_of_a_network_on_two_blobs() -> None:
     climbed = ascend(train, draw, strengths, lambda points, _: np.clip(points, -4, 4), starts=2, iterations=8, step=1.5)
     clean = train(np.zeros((1, 0, 2)), np.zeros((1, 1, 0)), strengths[None])
     again = train(climbed.points[None], climbed.targets[None], strengths[None])
-    assert climbed.value > 1.5 * climbed.trail[0] > 1.5 * clean.value[0]
+    begun = train(X[None, climbed.rows], climbed.targets[None], strengths[None])
+    assert climbed.value > 1.5 * begun.value[0] > 1.5 * clean.value[0]
     assert again.value[0] == climbed.value
 
     def wrong(W: Array) -> float:
@@ -180,18 +186,19 @@ def test_without_points_it_is_plain_training(risk: str) -> None:
         (LOSSES[risk](other(X), Y.T) + np.exp(-1.0) / 15 / 2 * squares).backward()
         with torch.no_grad():
             for parameter in other.parameters():
-                parameter -= OPTIONS["rate"] * parameter.grad
+                assert parameter.grad is not None
+                parameter.sub_(parameter.grad, alpha=OPTIONS["rate"])
     np.testing.assert_allclose(found.W[0, 0], nn.utils.parameters_to_vector(other.parameters()).detach(), rtol=1e-9)
-    assert found.points.shape == (1, 0, FEATURES)
-    assert found.strengths[0, 0] != 0
+    assert found.point_gradients.shape == (1, 0, FEATURES)
+    assert found.strength_gradients[0, 0] != 0
 
 
 def test_gradients_in_penalties_that_nobody_asked_for_are_zero() -> None:
     train, asked = trainer("logistic"), problems("logistic")
     found, known = train(*asked, penalties=False), train(*asked)
-    assert not found.strengths.any()
-    assert known.strengths.all()
-    assert np.array_equal(found.points, known.points)
+    assert not found.strength_gradients.any()
+    assert known.strength_gradients.all()
+    assert np.array_equal(found.point_gradients, known.point_gradients)
 
 
 def test_one_output_may_come_without_a_column() -> None:

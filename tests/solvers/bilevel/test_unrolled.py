@@ -66,8 +66,8 @@ def test_the_gradient_is_that_of_finite_differences(risk: str, dual: bool, group
     shared, P, Y, lam = problem(risk, groups)
     train = EarlyStopped(shared, dual=dual, **OPTIONS)
     found = train(P, Y, lam)
-    assert close(found.points, difference(lambda P: train(P, Y, lam).value[0], P), 1e-6)
-    assert close(found.strengths, difference(lambda lam: train(P, Y, lam).value[0], lam), 1e-6)
+    assert close(found.point_gradients, difference(lambda P: train(P, Y, lam).value[0], P), 1e-6)
+    assert close(found.strength_gradients, difference(lambda lam: train(P, Y, lam).value[0], lam), 1e-6)
     assert train.rate == OPTIONS["rate"]
 
 
@@ -116,13 +116,13 @@ def test_the_end_is_that_of_plain_descent(risk: str, dual: bool, groups: np.ndar
     strength = np.exp(lam[0] if groups is None else lam[0, groups])
     W, b = np.zeros((len(targets), 5)), np.zeros((len(targets), 1))
     for _ in range(OPTIONS["steps"]):
-        slope = shared.risk.slope(W @ X.T + b, targets) / len(X)
+        slope = shared.risk.first_derivative(W @ X.T + b, targets) / len(X)
         W = W - OPTIONS["rate"] * (slope @ X + strength / len(X) * W)
         b = b - OPTIONS["rate"] * slope.sum(axis=1, keepdims=True)
     found = EarlyStopped(shared, dual=dual, **OPTIONS)(P, Y, lam)
     np.testing.assert_allclose(found.W[0], W, rtol=1e-11)
     np.testing.assert_allclose(found.b[0], b[:, 0], rtol=1e-11)
-    assert found.value[0] == pytest.approx(shared.judged(W, b[:, 0])[0], rel=1e-12)
+    assert found.value[0] == pytest.approx(shared.validation_loss(W, b[:, 0])[0], rel=1e-12)
 
 
 @pytest.mark.parametrize("risk", ["logistic", "softmax"])
@@ -143,8 +143,8 @@ def test_the_gradient_is_the_one_that_torch_finds_through_a_linear_layer(risk: s
     known = hg.reverse(inner, outer, start, (points, log), steps=OPTIONS["steps"], rate=OPTIONS["rate"])
     found = EarlyStopped(shared, dual=dual, **OPTIONS)(P, Y, lam)
     assert found.value[0] == pytest.approx(known.value, rel=1e-13)
-    assert close(found.points[0], known.gradients[0].numpy(), 1e-12)
-    assert found.strengths[0, 0] == pytest.approx(known.gradients[1].item(), rel=1e-11)
+    assert close(found.point_gradients[0], known.gradients[0].numpy(), 1e-12)
+    assert found.strength_gradients[0, 0] == pytest.approx(known.gradients[1].item(), rel=1e-11)
     assert close(found.W[0], known.end[0].numpy(), 1e-12)
 
 
@@ -152,7 +152,7 @@ def test_the_gradient_is_the_one_that_torch_finds_through_a_linear_layer(risk: s
 @pytest.mark.parametrize("dual", [True, False])
 def test_single_precision_agrees_with_double_and_stays_single(risk: str, dual: bool) -> None:
     shared, *asked = problem(risk, problems=2, shared=60, features=40)
-    options = {"steps": 60, "rate": 0.05, "dual": dual}
+    options: dict[str, Any] = {"steps": 60, "rate": 0.05, "dual": dual}
     found, exact = (EarlyStopped(shared, dtype=dtype, **options)(*asked) for dtype in (np.float32, np.float64))
     assert same(
         found, exact, 1e-3 if risk == "squared_hinge" else 1e-5
@@ -167,8 +167,8 @@ def test_no_points_of_its_own_are_no_trouble(risk: str, dual: bool, groups: np.n
     train = EarlyStopped(shared, dual=dual, **OPTIONS)
     found = train(P, Y, lam)
     known = difference(lambda lam: train(P, Y, lam).value.sum(), lam)
-    assert found.points.shape == (problems, 0, 5)
-    assert close(found.strengths, known, 1e-6)
+    assert found.point_gradients.shape == (problems, 0, 5)
+    assert close(found.strength_gradients, known, 1e-6)
 
 
 @pytest.mark.parametrize("dual", [True, False])
@@ -176,9 +176,9 @@ def test_a_gradient_in_the_penalties_that_is_not_asked_for_is_left_out(dual: boo
     shared, *asked = problem("logistic", problems=2)
     train = EarlyStopped(shared, dual=dual, **OPTIONS)
     with_it, without = train(*asked), train(*asked, penalties=False)
-    assert same(replace(with_it, strengths=without.strengths), without, 1e-14)
-    assert without.strengths.shape == (2, 1)
-    assert not without.strengths.any()
+    assert same(replace(with_it, strength_gradients=without.strength_gradients), without, 1e-14)
+    assert without.strength_gradients.shape == (2, 1)
+    assert not without.strength_gradients.any()
 
 
 @pytest.mark.parametrize("risk", NAMES)
@@ -193,7 +193,7 @@ def test_a_penalty_too_strong_for_the_rate_halves_it(risk: str, dual: bool, prob
     assert train.rate == 0.1
     assert same(found, EarlyStopped(shared, dual=dual, steps=200, rate=0.1, dtype=np.float64)(P, Y, lam), 1e-14)
     assert same(train(P, Y, lam), found, 1e-14), "the rate stays"
-    assert np.isfinite(found.points).all()
+    assert np.isfinite(found.point_gradients).all()
 
 
 @pytest.mark.parametrize("dual", [True, False])

@@ -138,9 +138,9 @@ def _classes(held: Pipeline) -> Array:
     classes = np.unique(held.y)
     if len(classes) < 2:
         raise NotApplicable("the training points have one class only, and nothing to confuse it with")
-    strangers = np.setdiff1d(held.y_val, classes)
-    if len(strangers):
-        raise NotApplicable(f"validation points have a class {strangers[0]} that no training point has; give both the same")
+    unknown = np.setdiff1d(held.y_val, classes)
+    if len(unknown):
+        raise NotApplicable(f"validation points have a class {unknown[0]} that no training point has; give both the same")
     if len(np.unique(held.y_val)) < 2:
         raise NotApplicable("the validation points have one class only, so no model can be judged; add others")
     if held.y.dtype.kind == "f" and len(classes) > max(20, len(held.y) / 10):

@@ -83,10 +83,10 @@ def ascend(
     bounds: tuple[float, float] = (-np.inf, np.inf),
     also: Starts | None = None,
 ) -> Ascent:
-    """Projected ascent on the validation loss; with `descent`, the penalties (penalties,) descend on it meanwhile.
+    """Projected ascent on the validation loss L; with `descent`, the penalties λ (penalties,) descend on it meanwhile.
 
-    Each point's gradient is scaled to length 1 and the step falls to 0, so `step` is the length of a point's first move, and
-    `descent` that of the largest change of a penalty.
+    Each point p ← Π(p + η_t ∂L/∂p / ‖∂L/∂p‖₂) and λ ← clip(λ − δ_t ∂L/∂λ / ‖∂L/∂λ‖_∞, bounds) with η_t = step (1 − t/T) and
+    δ_t = descent (1 − t/T): `step` is the length of a point's first move, `descent` the largest first change of a penalty.
     Starts that are stuck behind the best begin anew. With fixed penalties the best points seen win; with moving ones the
     last, as earlier ones were made against other penalties. `also` gives starts that come first.
     """
@@ -108,14 +108,15 @@ def ascend(
         best = np.where(higher, trained.value, best)
         if iteration == iterations:
             break
-        moves = trained.points / np.maximum(np.linalg.norm(trained.points, axis=2, keepdims=True), TINY)
+        moves = trained.point_gradients / np.maximum(np.linalg.norm(trained.point_gradients, axis=2, keepdims=True), TINY)
         sizes = step * (1 - clock / span)
         moved = project(held.points + sizes[:, None, None] * moves, held.targets)
         held = replace(held, points=moved)
         if descent:
-            # In logarithms the slope of a weak penalty all but vanishes, so only its direction counts.
-            slopes = trained.strengths / np.maximum(np.abs(trained.strengths).max(axis=1, keepdims=True), TINY)
-            lam = np.clip(lam - descent * (1 - iteration / iterations) * slopes, *bounds)
+            # In logarithms the derivative of a weak penalty all but vanishes, so only its direction counts.
+            largest = np.abs(trained.strength_gradients).max(axis=1, keepdims=True)
+            directions = trained.strength_gradients / np.maximum(largest, TINY)
+            lam = np.clip(lam - descent * (1 - iteration / iterations) * directions, *bounds)
         clock += 1
         stuck = (since >= WAIT) & (best < (1 - BEHIND) * best.max()) & (iteration < LATEST * iterations) & (descent == 0)
         if stuck.any():
@@ -137,12 +138,14 @@ def ascend(
 
 
 def tuned(train: Trainer, features: int, outputs: int, start: Array, bounds: tuple[float, float], iterations: int) -> Array:
-    """The penalties (penalties,) that a validation loss likes best with no points added: by sign of its gradient, with
-    steps that halve where the sign turns."""
+    """The penalties λ (penalties,) with the least validation loss L and no points added, by Rprop.
+
+    λ_j ← clip(λ_j − Δ_j sign ∂L/∂λ_j, bounds), where Δ_j halves when the sign turns and grows by a fifth, up to 1, when not.
+    """
     lam, sizes, last = start[None].astype(float), np.full((1, len(start)), 0.5), np.zeros((1, len(start)))
     for _ in range(iterations):
-        slope = np.sign(train(np.zeros((1, 0, features)), np.zeros((1, outputs, 0)), lam).strengths)
-        sizes = np.where(slope * last < 0, sizes / 2, np.minimum(sizes * 1.2, 1.0))
-        lam = np.clip(lam - sizes * slope, *bounds)
-        last = slope
+        sign = np.sign(train(np.zeros((1, 0, features)), np.zeros((1, outputs, 0)), lam).strength_gradients)
+        sizes = np.where(sign * last < 0, sizes / 2, np.minimum(sizes * 1.2, 1.0))
+        lam = np.clip(lam - sizes * sign, *bounds)
+        last = sign
     return np.asarray(lam[0])

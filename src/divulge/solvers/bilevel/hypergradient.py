@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -34,6 +36,8 @@ HALVINGS = 6
 FEW = 32
 "Numbers among the hyperparameters that `forward` takes: each costs it a product with the Hessian a step."
 
+_BY_DEFINITION = ContextVar("attention by its definition", default=False)
+
 
 @dataclass(frozen=True)
 class Hypergradient:
@@ -55,13 +59,13 @@ def train(inner: Inner, start: Tensors, hyper: Tensors, *, steps: int, rate: flo
     def objective(weights: Tensors) -> Tensor:
         return inner(weights, fixed)
 
-    first, slopes = _value_and_slopes(objective, states[0])
+    first, gradient = _value_and_gradient(objective, states[0])
     if not math.isfinite(first):
         raise ArithmeticError(f"expected a finite training loss at the start, got {first}; check data, start and penalties")
     last = first
     for _ in range(steps):
-        states.append(_stepped(states[-1], slopes, rate))
-        last, slopes = _value_and_slopes(objective, states[-1])
+        states.append(_stepped(states[-1], gradient, rate))
+        last, gradient = _value_and_gradient(objective, states[-1])
         if not math.isfinite(last):
             break
     rounding = math.sqrt(torch.finfo(start[0].dtype).eps)
@@ -80,14 +84,14 @@ def reverse(inner: Inner, outer: Outer, start: Tensors, hyper: Tensors, *, steps
 
     def attempt(rate: float) -> Hypergradient:
         states = train(inner, start, hyper, steps=steps, rate=rate)
-        value, back = _value_and_slopes(outer, states[-1])
+        value, adjoint = _value_and_gradient(outer, states[-1])
         moved, gradients = _leaves(hyper), tuple(torch.zeros_like(part) for part in hyper)
         for state in reversed(states[:-1]):
             weights = _leaves(state)
-            slopes = _slopes(inner, weights, moved, wanted=weights)
-            turned = _pulled(slopes, (*weights, *moved), back)
-            back = _stepped(back, turned[: len(back)], rate)
-            gradients = _stepped(gradients, turned[len(back) :], rate)
+            first = _gradient(inner, weights, moved, wanted=weights)
+            products = _vjp(first, (*weights, *moved), adjoint)
+            adjoint = _stepped(adjoint, products[: len(adjoint)], rate)
+            gradients = _stepped(gradients, products[len(adjoint) :], rate)
         return _checked(Hypergradient(value, gradients, states[-1], rate))
 
     return _halving(attempt, rate)
@@ -109,12 +113,12 @@ def forward(inner: Inner, outer: Outer, start: Tensors, hyper: Tensors, *, steps
         tangents = [tuple(torch.zeros_like(weight) for weight in start) for _ in axes]
         for state in states[:-1]:
             weights = _leaves(state)
-            slopes = _slopes(inner, weights, moved, wanted=(*weights, *moved))
-            turned = [_pulled(slopes, weights, (*dw, *axis), again=True) for dw, axis in zip(tangents, axes, strict=True)]
-            tangents = [_stepped(dw, turn, rate) for dw, turn in zip(tangents, turned, strict=True)]
-        value, back = _value_and_slopes(outer, states[-1])
-        each = [sum(torch.sum(a * b) for a, b in zip(dw, back, strict=True)) for dw in tangents]
-        return _checked(Hypergradient(value, _like(hyper, torch.tensor(each, dtype=back[0].dtype)), states[-1], rate))
+            first = _gradient(inner, weights, moved, wanted=(*weights, *moved))
+            products = [_vjp(first, weights, (*dw, *axis), again=True) for dw, axis in zip(tangents, axes, strict=True)]
+            tangents = [_stepped(dw, product, rate) for dw, product in zip(tangents, products, strict=True)]
+        value, adjoint = _value_and_gradient(outer, states[-1])
+        each = [sum(torch.sum(a * b) for a, b in zip(dw, adjoint, strict=True)) for dw in tangents]
+        return _checked(Hypergradient(value, _like(hyper, torch.tensor(each, dtype=adjoint[0].dtype)), states[-1], rate))
 
     return _halving(attempt, rate)
 
@@ -126,17 +130,51 @@ def as_function(module: nn.Module) -> tuple[Callable[[Tensors, Tensor], Tensor],
     statistics as they are, and the module itself stays what it was.
     """
     kept = copy.deepcopy(module).eval()
-    names = [name for name, parameter in kept.named_parameters() if parameter.requires_grad]
-    if not names:
+    own = [parameter for parameter in kept.parameters() if parameter.requires_grad]
+    if not own:
         raise ValueError("expected a module with parameters to train, got none that wants gradients; use requires_grad_()")
-    start = tuple(kept.get_parameter(name).detach().clone() for name in names)
+    start = tuple(parameter.detach().clone() for parameter in own)
+    places = [
+        (part._parameters, key, number)
+        for number, parameter in enumerate(own)
+        for part in kept.modules()
+        for key, found in part._parameters.items()
+        if found is parameter
+    ]
+
+    def hold(parameters: Sequence[Tensor]) -> None:
+        for held, key, number in places:
+            held[key] = cast(nn.Parameter, parameters[number])
 
     def outputs(parameters: Tensors, X: Tensor) -> Tensor:
-        with sdpa_kernel(SDPBackend.MATH):  # attention's other ways have no second derivative
-            found: Tensor = torch.func.functional_call(kept, dict(zip(names, parameters, strict=True)), (X,))
+        if len(parameters) != len(own):
+            raise ValueError(f"expected {len(own)} parameters, got {len(parameters)}")
+        hold(parameters)  # as torch.func.functional_call does, which looks for their places every time
+        try:
+            with attention_by_definition():
+                found: Tensor = kept(X)
+        finally:
+            hold(own)
         return found
 
     return outputs, start
+
+
+@contextmanager
+def attention_by_definition() -> Iterator[None]:
+    """Attention computed as softmax(QKᵀ)V: torch's faster ways have no second derivative.
+
+    Around a whole training it is switched on once, and where it is on already nothing is done.
+    """
+    if _BY_DEFINITION.get():
+        yield
+        return
+    token = _BY_DEFINITION.set(True)
+    try:
+        with sdpa_kernel(SDPBackend.MATH):
+            yield
+    finally:
+        _BY_DEFINITION.reset(token)
 
 
 def penalised(
@@ -186,7 +224,8 @@ def _halving(attempt: Callable[[float], Found], rate: float) -> Found:
     reason = ""
     for halvings in range(HALVINGS + 1):
         try:
-            return attempt(rate / 2**halvings)
+            with attention_by_definition():
+                return attempt(rate / 2**halvings)
         except FloatingPointError as error:
             reason = str(error)
     raise FloatingPointError(
@@ -202,21 +241,24 @@ def _checked(found: Hypergradient) -> Hypergradient:
     return found
 
 
-def _value_and_slopes(function: Outer, at: Tensors) -> tuple[float, Tensors]:
+def _value_and_gradient(function: Outer, at: Tensors) -> tuple[float, Tensors]:
     leaves = _leaves(at)
     with torch.enable_grad():
         value = function(leaves)
-    return value.item(), _pulled((value,), leaves, (torch.ones_like(value),))
+    return value.item(), _vjp((value,), leaves, (torch.ones_like(value),))
 
 
-def _slopes(inner: Inner, weights: Tensors, hyper: Tensors, *, wanted: Tensors) -> Tensors:
+def _gradient(inner: Inner, weights: Tensors, hyper: Tensors, *, wanted: Tensors) -> Tensors:
     """First derivatives that can be differentiated again."""
     with torch.enable_grad():
         return torch.autograd.grad(inner(weights, hyper), wanted, create_graph=True, materialize_grads=True)
 
 
-def _pulled(outputs: Tensors, inputs: Tensors, along: Tensors, *, again: bool = False) -> Tensors:
-    """Gradient of Σ outputs · along in `inputs`, 0 where nothing depends on them; `again` if it will be asked again."""
+def _vjp(outputs: Tensors, inputs: Tensors, along: Tensors, *, again: bool = False) -> Tensors:
+    """Vector-Jacobian product: the gradient of Σ outputs · along in `inputs`, 0 where nothing depends on them.
+
+    `again` keeps the graph for a further one.
+    """
     pairs = [(output, by) for output, by in zip(outputs, along, strict=True) if output.requires_grad]
     if not pairs:
         return tuple(torch.zeros_like(part) for part in inputs)
@@ -224,8 +266,8 @@ def _pulled(outputs: Tensors, inputs: Tensors, along: Tensors, *, again: bool = 
     return torch.autograd.grad(ends, inputs, by, retain_graph=again, materialize_grads=True)
 
 
-def _stepped(parts: Tensors, slopes: Tensors, rate: float) -> Tensors:
-    return tuple(part - rate * slope for part, slope in zip(parts, slopes, strict=True))
+def _stepped(parts: Tensors, along: Tensors, rate: float) -> Tensors:
+    return tuple(part - rate * by for part, by in zip(parts, along, strict=True))
 
 
 def _like(parts: Tensors, flat: Tensor) -> Tensors:

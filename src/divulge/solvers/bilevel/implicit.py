@@ -1,7 +1,7 @@
 """Training to the end, differentiated implicitly: Newton's method for the weights, one more solve for the gradient.
 
 At the minimum of Σ loss + ½ Σ e^λ_j w_j² the gradient is 0 whatever the points are, so with the Hessian H and the outer
-gradient g, v = −H⁻¹g gives the gradient in a training point, s v + (bend · (xv + v_b)) w, and in λ, e^λ v · w.
+gradient g, v = −H⁻¹g gives the gradient in a training point, s v + ℓ″ (xv + v_b) w with s = ℓ′, and in λ, e^λ v · w.
 With fewer points than features H is never made: with K = X D⁻¹ Xᵀ, D = e^λ, everything follows from one Cholesky factor of
 I + S½ K S½, S the second derivatives at the points.
 """
@@ -36,7 +36,7 @@ class Converged:
     """Training to the minimum. Called with each problem's own points, it trains and differentiates.
 
     Where it is called again with as many problems it starts from where they ended. `tolerance` is the largest residual of
-    stationarity, in slopes of one point, at which training has ended; and the precision of the linear systems.
+    stationarity, in first derivatives of one point, at which training has ended; and the precision of the linear systems.
     """
 
     def __init__(self, shared: Shared, *, tolerance: float = 1e-9) -> None:
@@ -57,13 +57,13 @@ class Converged:
             for P, Y, lam, last in zip(points, targets, np.asarray(strengths, float), before, strict=True)
         ]
         W, b = np.stack([one.W for one in made]), np.stack([one.b for one in made])
-        value, g, g_b = self.shared.judged(W, b)
+        value, g, g_b = self.shared.validation_loss(W, b)
         lam = self.shared.spread(np.asarray(strengths, float))
         gradients, parts = [], []
         for number, one in enumerate(made):
             v, q = one.solve(g[number], g_b[number])
             own = slice(len(self.shared.X), None)
-            gradients.append(one.slopes[:, own].T @ v + q[:, own].T @ one.W)
+            gradients.append(one.first[:, own].T @ v + q[:, own].T @ one.W)
             parts.append((np.exp(lam[number]) * v * one.W).sum(axis=0))
         return Trained(value, np.stack(gradients), self.shared.gathered(np.stack(parts)), W, b)
 
@@ -71,7 +71,7 @@ class Converged:
         X = np.concatenate([self.shared.X, P])
         Y = np.concatenate([self.shared.Y, Y_own], axis=1)
         D = np.broadcast_to(np.exp(self.shared.spread(lam[None])[0]), X.shape[1])
-        alike = last is not None and last.slopes.shape == Y.shape
+        alike = last is not None and last.first.shape == Y.shape
         start, factor = (last.end, last.factor) if last is not None and alike else (None, None)
         if len(Y) > 1:
             return _by_conjugate_gradients(X, Y, D, self.shared, start, self.tolerance)
@@ -96,14 +96,14 @@ class Converged:
 
 @dataclass(frozen=True, eq=False)
 class _Minimum:
-    """Weights (outputs, features), intercepts, slopes (outputs, points), and how to solve with the Hessian there."""
+    """Weights (outputs, features), intercepts, ∂ℓ/∂f (outputs, points), and how to solve with the Hessian there."""
 
     W: Array
     b: Array
-    slopes: Array
+    first: Array
     end: tuple[Array, Array]
     solve: Callable[[Array, Array], tuple[Array, Array]]
-    "v = −H⁻¹g (outputs, features) for an outer gradient g, and bend · (Xv + v_b) (outputs, points)."
+    "v = −H⁻¹g (outputs, features) for an outer gradient g, and ∂²ℓ/∂f² (Xv + v_b) (outputs, points)."
     factor: _Factor | None = None
 
 
@@ -117,7 +117,7 @@ def _by_points(
     factor: _Factor | None,
     tolerance: float,
 ) -> _Minimum:
-    """One output, fewer points than features: w = D⁻¹Xᵀa, and at the minimum a = −slope with Σ a = 0.
+    """One output, fewer points than features: w = D⁻¹Xᵀa, and at the minimum a = −∂ℓ/∂f with Σ a = 0.
 
     The factor of an earlier, similar problem serves for as long as steps with it do well.
     """
@@ -126,19 +126,19 @@ def _by_points(
     ones = np.ones((1, n))
 
     def state(a: Array, b: float) -> tuple[Array, float, float]:
-        """Slopes, the objective, and how far from its minimum."""
+        """∂ℓ/∂f, the objective, and the residual of stationarity."""
         f = K @ a
-        s = risk.slope((f + b)[None], Y)[0]
+        s = risk.first_derivative((f + b)[None], Y)[0]
         objective = float(risk.value((f + b)[None], Y).sum() + a @ f / 2)
         return s, objective, max(float(np.abs(a + s).max()), abs(float(a.sum())) / n)
 
     s, before, residual = state(a, b)
-    if start is not None and before > (fresh := state(np.zeros(n), 0.0))[1]:  # far out, where nothing bends
+    if start is not None and before > (fresh := state(np.zeros(n), 0.0))[1]:  # far out, where the loss has no curvature
         a, b, (s, before, residual) = np.zeros(n), 0.0, fresh
     for _ in range(NEWTON):
         if residual < tolerance:
             break
-        S = risk.bend(s[None], Y, ones)[0]
+        S = risk.hessian_product(s[None], Y, ones)[0]
         if factor is not None:
             step, step_b = factor.solve(-a - s, -a.sum())
             tried = state(a + step, b + step_b)
@@ -158,7 +158,7 @@ def _by_points(
         s, before, residual = tried
     else:
         raise Diverged(NO_MINIMUM)
-    S = risk.bend(s[None], Y, ones)[0]
+    S = risk.hessian_product(s[None], Y, ones)[0]
     found = factor if factor is not None else _Factor(K, S)
 
     def solve(g: Array, g_b: Array) -> tuple[Array, Array]:
@@ -173,11 +173,11 @@ class _Factor:
 
     def __init__(self, K: Array, S: Array) -> None:
         self.K = K
-        # Points that the model is sure of hardly bend the objective and need no row of the factor.
-        self.bent = np.flatnonzero(S * K.diagonal() > NEGLIGIBLE)
-        self.root = np.sqrt(S[self.bent])
-        self.rows = K if len(self.bent) == len(K) else K[self.bent]
-        made = np.multiply(self.rows if self.rows is K else self.rows[:, self.bent], self.root, order="F")
+        # Points that the model is sure of have next to no curvature and need no row of the factor.
+        self.curved = np.flatnonzero(S * K.diagonal() > NEGLIGIBLE)
+        self.root = np.sqrt(S[self.curved])
+        self.rows = K if len(self.curved) == len(K) else K[self.curved]
+        made = np.multiply(self.rows if self.rows is K else self.rows[:, self.curved], self.root, order="F")
         made *= self.root[:, None]
         made.T.flat[:: len(made) + 1] += 1
         self.factor = cho_factor(made, lower=True, overwrite_a=True, check_finite=False)
@@ -209,7 +209,7 @@ class _Factor:
     def _inverse(self, g: Array) -> Array:
         inner = cho_solve(self.factor, self.root * (self.rows @ g), check_finite=False)
         found: Array = g.copy()
-        found[self.bent] -= self.root * inner
+        found[self.curved] -= self.root * inner
         return found
 
 
@@ -225,8 +225,8 @@ def _by_features(
         return float(risk.value((Z @ w)[None], Y).sum() + penalty @ w**2 / 2)
 
     for _ in range(NEWTON):
-        s = risk.slope((Z @ w)[None], Y)[0]
-        S = risk.bend(s[None], Y, np.ones_like(s)[None])[0]
+        s = risk.first_derivative((Z @ w)[None], Y)[0]
+        S = risk.hessian_product(s[None], Y, np.ones_like(s)[None])[0]
         H = (Z * S[:, None]).T @ Z
         H.flat[:: len(H) + 1] += penalty + 1e-12 * (1 + H.flat[:: len(H) + 1])
         factor = cho_factor(H, check_finite=False)
@@ -265,11 +265,11 @@ def _by_conjugate_gradients(
 
         def product(flat: Array) -> Array:
             u = flat.reshape(w.shape)
-            return np.asarray(risk.bend(s, Y, u @ Z.T) @ Z + penalty * u).ravel()
+            return np.asarray(risk.hessian_product(s, Y, u @ Z.T) @ Z + penalty * u).ravel()
 
         p = s + Y
-        curve = p * (1 - p) if risk.curve is None else risk.curve(s, Y)
-        diagonal = (curve @ Z**2 + penalty).ravel() + 1e-12
+        second = p * (1 - p) if risk.second_derivative is None else risk.second_derivative(s, Y)
+        diagonal = (second @ Z**2 + penalty).ravel() + 1e-12
         shape = (w.size, w.size)
         found, _ = cg(
             LinearOperator(shape, product), g.ravel(), rtol=tolerance, maxiter=20 * w.size,
@@ -278,7 +278,7 @@ def _by_conjugate_gradients(
         return np.asarray(found.reshape(w.shape))
 
     for _ in range(NEWTON):
-        s = risk.slope(w @ Z.T, Y)
+        s = risk.first_derivative(w @ Z.T, Y)
         g = s @ Z + penalty * w
         size_of_g = np.abs(g).max() / (1 + np.abs(Z).sum(axis=0).max())
         if size_of_g < tolerance:
@@ -292,11 +292,11 @@ def _by_conjugate_gradients(
     else:
         raise Diverged(NO_MINIMUM)
 
-    if risk.curve is None:
+    if risk.second_derivative is None:
         w[:, -1] -= w[:, -1].mean()
 
     def solve(g: Array, g_b: Array) -> tuple[Array, Array]:
         v = -inverse(s, np.column_stack([g, g_b]), tolerance / 10)
-        return v[:, :-1], risk.bend(s, Y, v @ Z.T)
+        return v[:, :-1], risk.hessian_product(s, Y, v @ Z.T)
 
     return _Minimum(w[:, :-1], w[:, -1], s, (w[:, :-1], w[:, -1]), solve)

@@ -20,30 +20,31 @@ class Diverged(ArithmeticError):
     """Training did not settle, however small its steps."""
 
 
-class Slope(Protocol):
+class FirstDerivative(Protocol):
     def __call__(self, f: Array, y: Array, out: Array | None = None) -> Array: ...
 
 
 @dataclass(frozen=True)
 class Risk:
-    """A loss of scores f and targets y, both (..., outputs, points); how it bends follows from its slope."""
+    """A loss ℓ(f, y) of scores f and targets y, both (..., outputs, points). ∂²ℓ/∂f² follows from s = ∂ℓ/∂f and y."""
 
     value: Callable[[Array, Array], Array]
-    "(..., points)"
-    slope: Slope
-    "Derivative in the scores, (..., outputs, points)."
-    curve: Callable[[Array, Array], Array] | None
-    "Second derivative, of slope and targets, in their shape; None for a softmax, whose outputs pull on each other."
+    "ℓ, (..., points)."
+    first_derivative: FirstDerivative
+    "s = ∂ℓ/∂f, (..., outputs, points)."
+    second_derivative: Callable[[Array, Array], Array] | None
+    "The diagonal ∂²ℓ/∂f² of s and y, in their shape; None for a softmax, whose Hessian diag(p) − ppᵀ has more."
 
-    def bend(self, slope: Array, y: Array, u: Array) -> Array:
-        """Second derivative times a direction."""
-        if self.curve is not None:
-            return np.asarray(self.curve(slope, y) * u)
-        p = slope + y
+    def hessian_product(self, s: Array, y: Array, u: Array) -> Array:
+        """∂²ℓ/∂f² · u for a direction u in the shape of f; of a softmax, p ∘ (u − p·u) with p = s + y."""
+        if self.second_derivative is not None:
+            return np.asarray(self.second_derivative(s, y) * u)
+        p = s + y
         return np.asarray(p * (u - (p * u).sum(axis=-2, keepdims=True)))
 
 
-def _logistic_slope(f: Array, y: Array, out: Array | None = None) -> Array:
+def _logistic_first(f: Array, y: Array, out: Array | None = None) -> Array:
+    """σ(f) − y"""
     out = np.multiply(f, 0.5, out=out)  # a logistic function is half a hyperbolic tangent, which takes a fifth of the time
     np.tanh(out, out=out)
     out *= 0.5
@@ -52,14 +53,16 @@ def _logistic_slope(f: Array, y: Array, out: Array | None = None) -> Array:
     return out
 
 
-def _logistic_curve(slope: Array, y: Array) -> Array:
-    size = np.abs(slope)
+def _logistic_second(s: Array, y: Array) -> Array:
+    """σ(f) (1 − σ(f)) = |s| (1 − |s|)"""
+    size = np.abs(s)
     rest = 1 - size
     size *= rest
     return np.asarray(size)
 
 
-def _softmax_slope(f: Array, y: Array, out: Array | None = None) -> Array:
+def _softmax_first(f: Array, y: Array, out: Array | None = None) -> Array:
+    """softmax(f) − y"""
     out = np.subtract(f, f.max(axis=-2, keepdims=True), out=out)
     np.exp(out, out=out)
     out /= out.sum(axis=-2, keepdims=True)
@@ -67,11 +70,13 @@ def _softmax_slope(f: Array, y: Array, out: Array | None = None) -> Array:
     return out
 
 
-def _squared_slope(f: Array, y: Array, out: Array | None = None) -> Array:
+def _squared_first(f: Array, y: Array, out: Array | None = None) -> Array:
+    """f − y"""
     return np.subtract(f, y, out=out)
 
 
-def _hinge_slope(f: Array, y: Array, out: Array | None = None) -> Array:
+def _hinge_first(f: Array, y: Array, out: Array | None = None) -> Array:
+    """−2y max(1 − yf, 0)"""
     out = np.multiply(f, y, out=out)
     np.subtract(1, out, out=out)
     np.maximum(out, 0, out=out)
@@ -84,13 +89,13 @@ def _half_square(f: Array, y: Array) -> Array:
 
 
 RISKS = {
-    "logistic": Risk(lambda f, y: (np.logaddexp(0, f) - y * f).sum(axis=-2), _logistic_slope, _logistic_curve),
-    "softmax": Risk(lambda f, y: logsumexp(f, axis=-2) - (y * f).sum(axis=-2), _softmax_slope, None),
-    "squared": Risk(_half_square, _squared_slope, lambda slope, y: np.ones_like(slope)),
+    "logistic": Risk(lambda f, y: (np.logaddexp(0, f) - y * f).sum(axis=-2), _logistic_first, _logistic_second),
+    "softmax": Risk(lambda f, y: logsumexp(f, axis=-2) - (y * f).sum(axis=-2), _softmax_first, None),
+    "squared": Risk(_half_square, _squared_first, lambda s, y: np.ones_like(s)),
     "squared_hinge": Risk(
         lambda f, y: (np.maximum(1 - y * f, 0) ** 2).sum(axis=-2),
-        _hinge_slope,
-        lambda slope, y: 2 * (slope != 0).astype(slope.dtype),
+        _hinge_first,
+        lambda s, y: 2 * (s != 0).astype(s.dtype),
     ),
 }
 """Targets are 0 and 1 for `logistic`, one row a class for `softmax`, −1 and 1 for `squared_hinge`; for `squared` any
@@ -125,11 +130,11 @@ class Shared:
             return np.asarray(parts.sum(axis=1, keepdims=True))
         return np.stack([np.bincount(self.groups, row, self.penalties) for row in parts])
 
-    def judged(self, W: Array, b: Array) -> tuple[Array, Array, Array]:
-        """The loss on the validation points (problems,), and its gradient in weights and intercepts."""
+    def validation_loss(self, W: Array, b: Array) -> tuple[Array, Array, Array]:
+        """The mean loss on the validation points (problems,), and its gradient in weights and intercepts."""
         scores = W @ self.X_val.T + b[..., None]
-        slopes = self.risk.slope(scores, self.Y_val) / len(self.X_val)
-        return self.risk.value(scores, self.Y_val).mean(axis=-1), slopes @ self.X_val, slopes.sum(axis=-1)
+        s = self.risk.first_derivative(scores, self.Y_val) / len(self.X_val)
+        return self.risk.value(scores, self.Y_val).mean(axis=-1), s @ self.X_val, s.sum(axis=-1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,9 +143,9 @@ class Trained:
 
     value: Array
     "(problems,): loss on the validation points."
-    points: Array
+    point_gradients: Array
     "(problems, own points, features): its gradient in each problem's own points."
-    strengths: Array
+    strength_gradients: Array
     "(problems, penalties): its gradient in the logarithms of the penalties; 0 where it was not asked for."
     W: Array
     "(problems, outputs, features)"

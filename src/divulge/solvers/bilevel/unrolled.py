@@ -2,11 +2,11 @@
 
 For scores f = Xw + b, the mean of a loss and a penalty ½ Σ c_j w_j² with c = e^λ / n, forward
 
-    s = slope(Xw + b) / n;  w ← (1 − ηc) w − η Xᵀs;  b ← b − η Σ s
+    s = ℓ′(Xw + b) / n;  w ← (1 − ηc) w − η Xᵀs;  b ← b − η Σ s
 
 and backward, from v = the outer gradient at the end,
 
-    q = bend · (Xv + v_b) / n;  v ← (1 − ηc) v − η Xᵀq;  v_b ← v_b − η Σ q
+    q = ℓ″ · (Xv + v_b) / n;  v ← (1 − ηc) v − η Xᵀq;  v_b ← v_b − η Σ q
 
 after which the gradient in a training point is −η Σ_t (s_t v_t + q_t w_t), and in λ −ηc Σ_t v_t · w_t.
 
@@ -97,14 +97,14 @@ class EarlyStopped:
         z = np.zeros_like(Y)
         origin, advance = z[..., 0], self._advance(z, P, shrink, scale)
         for s in S:
-            risk.slope(z, Y, out=s)
+            risk.first_derivative(z, Y, out=s)
             np.multiply(origin, back, out=s[..., 0])
             advance(s)
         if not self._settled(z[..., 1:], Y[..., 1:]):
             return None
         late = shrink ** np.arange(T - 1, -1, -1, dtype=self.dtype)  # what is left at the end of each step's change
         W, b = self._weights(-scale * _summed(late, S), P), origin.copy()
-        value, v, v_b = self.shared.judged(W, b)
+        value, v, v_b = self.shared.validation_loss(W, b)
         np.add(self._scores(v, P), v_b[..., None], out=z)
         R[T], block = 0, max(1, BLOCK // z.size)
         for t in range(T - 1, -1, -1):
@@ -112,25 +112,25 @@ class EarlyStopped:
                 r = np.multiply(R[t + 1], shrink, out=R[t])
                 r += z
             q = Q[t]
-            if risk.curve is None:
-                q[:] = risk.bend(S[t], Y, z)
+            if risk.second_derivative is None:
+                q[:] = risk.hessian_product(S[t], Y, z)
                 np.multiply(origin, back, out=q[..., 0])
             else:
                 if (T - 1 - t) % block == 0:
                     part = slice(max(0, t + 1 - block), t + 1)
-                    Q[part] = risk.curve(S[part], Y)
+                    Q[part] = risk.second_derivative(S[part], Y)
                     Q[part, ..., 0] = back
                 q *= z
             advance(q)
         gradient = self._point_gradient(S, Q, v, late, P, scale)
-        slopes = np.zeros_like(lam)
+        by_strengths = np.zeros_like(lam)
         if penalties:  # Σ_t v_t · w_t = −η/n Σ_t s_t · (r_t − its entry at the origin)
             S[..., 0] = -S[..., 1:].sum(axis=-1)
-            slopes = -(scale**2) * back * np.einsum("tbki,tbki->b", S, R[1:])[:, None]
-        return Trained(value, gradient, slopes, W, b)
+            by_strengths = -(scale**2) * back * np.einsum("tbki,tbki->b", S, R[1:])[:, None]
+        return Trained(value, gradient, by_strengths, W, b)
 
     def _advance(self, z: Array, P: Array, shrink: Array, scale: float) -> Callable[[Array], None]:
-        """A function of slopes s (problems, outputs, points) by which z becomes shrink z − scale (XXᵀ + 1) s."""
+        """A function of s (problems, outputs, points) by which z becomes shrink z − scale (XXᵀ + 1) s."""
         X, (problems, own, features) = self._X, P.shape
         m, points = len(X), len(X) + own
         across = (X @ P.reshape(-1, features).T + 1).T.reshape(problems, own, m)
@@ -192,25 +192,25 @@ class EarlyStopped:
         S, Ws = np.empty((T, *Y.shape), self.dtype), np.zeros((T + 1, problems, k, P.shape[2]), self.dtype)
         b = np.zeros((problems, k, 1), self.dtype)
         for s, w, after in zip(S, Ws[:-1], Ws[1:], strict=True):
-            risk.slope(self._scores(w, P) + b, Y, out=s)
+            risk.first_derivative(self._scores(w, P) + b, Y, out=s)
             np.multiply(shrink, w, out=after)
             after -= scale * self._weights(s, P)
             b -= scale * s.sum(axis=2, keepdims=True)
         W, b = Ws[T].copy(), b[..., 0]
         if not self._settled(self._scores(W, P) + b[..., None], Y):
             return None
-        value, v, v_b = self.shared.judged(W, b)
+        value, v, v_b = self.shared.validation_loss(W, b)
         gradient, parts = np.zeros_like(P), np.zeros((problems, P.shape[2]), self.dtype)
         for s, w in zip(S[::-1], Ws[-2::-1], strict=True):
-            q = risk.bend(s, Y, self._scores(v, P) + v_b[..., None])
+            q = risk.hessian_product(s, Y, self._scores(v, P) + v_b[..., None])
             gradient += s[..., m:].transpose(0, 2, 1) @ v + q[..., m:].transpose(0, 2, 1) @ w
             if penalties:
                 parts += (v * w).sum(axis=1)
             v *= shrink
             v -= scale * self._weights(q, P)
             v_b -= scale * q.sum(axis=2)
-        slopes = -self.rate * self.shared.gathered(c[:, 0] * parts) if penalties else np.zeros_like(lam)
-        return Trained(value, -scale * gradient, slopes, W, b)
+        by_strengths = -self.rate * self.shared.gathered(c[:, 0] * parts) if penalties else np.zeros_like(lam)
+        return Trained(value, -scale * gradient, by_strengths, W, b)
 
     def _settled(self, scores: Array, Y: Array) -> bool:
         after = self.shared.risk.value(scores, Y).mean(axis=-1)
