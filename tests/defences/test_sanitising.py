@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 from scipy.optimize import minimize
 from scipy.stats import special_ortho_group
 
+from divulge.arrays import Array
 from divulge.defences import sanitising
 from divulge.defences.sanitising import Sphere
 
@@ -18,14 +23,14 @@ agreements = st.sampled_from([0.0, 0.3, 0.5, 0.75, 1.0])
 ROW = np.array([[0.0], [1], [2], [10], [11], [12]])
 
 
-def drawn(rng, n, d, classes, grid):
+def drawn(rng: np.random.Generator, n: int, d: int, classes: int, grid: bool) -> tuple[Array, Array]:
     """Points in clouds, or on a grid where many are the same or equally far."""
     y = rng.integers(classes, size=n)
     X = rng.integers(-2, 3, size=(n, d)).astype(float) if grid else rng.standard_normal((n, d))
     return X + (y[:, None] == np.arange(d)), y
 
 
-def plain(X, y, X_known, y_known, own, neighbours, agreement):
+def plain(X: Array, y: Array, X_known: Array, y_known: Array, own: bool, neighbours: int, agreement: float) -> Array:
     """The check by neighbours one point at a time; every order of points equally far, on average."""
     kept = []
     for i, (x, label) in enumerate(zip(X, y, strict=True)):
@@ -40,13 +45,13 @@ def plain(X, y, X_known, y_known, own, neighbours, agreement):
     return np.array(kept)
 
 
-def test_a_label_among_others_is_found():
+def test_a_label_among_others_is_found() -> None:
     y = np.array([0, 0, 1, 1, 1, 1])
     np.testing.assert_array_equal(sanitising.by_neighbours(ROW, y, neighbours=2), [True, True, False, True, True, True])
     np.testing.assert_array_equal(sanitising.by_neighbours(ROW, y, neighbours=2, agreement=1), [0, 0, 0, 1, 1, 1])
 
 
-def test_trusted_points_are_asked_where_there_are_some():
+def test_trusted_points_are_asked_where_there_are_some() -> None:
     trusted = ROW, np.array(["a", "a", "a", "b", "b", "b"])
     found = sanitising.by_neighbours(
         np.array([[1.5], [1.5], [11.0]]), np.array(["a", "b", "c"]), neighbours=3, among=trusted
@@ -54,13 +59,13 @@ def test_trusted_points_are_asked_where_there_are_some():
     np.testing.assert_array_equal(found, [True, False, False])
 
 
-def test_points_equally_far_share_the_last_place():
+def test_points_equally_far_share_the_last_place() -> None:
     X, y = np.array([[0.0], [1], [-1]]), np.array([0, 0, 1])
     for agreement, kept in ((0.5, True), (0.51, False)):
         assert sanitising.by_neighbours(X, y, neighbours=1, agreement=agreement)[0] == kept
 
 
-def test_fewer_points_than_neighbours_are_all_asked():
+def test_fewer_points_than_neighbours_are_all_asked() -> None:
     np.testing.assert_array_equal(
         sanitising.by_neighbours(ROW, np.array([0, 0, 0, 0, 1, 1]), neighbours=50), [1, 1, 1, 1, 0, 0]
     )
@@ -68,16 +73,18 @@ def test_fewer_points_than_neighbours_are_all_asked():
 
 @quick
 @given(seeds, st.integers(2, 30), st.integers(1, 4), st.integers(1, 12), agreements, grids, st.booleans())
-def test_the_check_by_neighbours_is_what_it_says(seed, n, d, neighbours, agreement, grid, own):
+def test_the_check_by_neighbours_is_what_it_says(
+    seed: int, n: int, d: int, neighbours: int, agreement: float, grid: bool, own: bool
+) -> None:
     rng = np.random.default_rng(seed)
     X, y = drawn(rng, n, d, 3, grid)
     known = (X, y) if own else drawn(rng, 25, d, 3, grid)
-    options = {"neighbours": neighbours, "agreement": agreement}
+    options: dict[str, Any] = {"neighbours": neighbours, "agreement": agreement}
     found = sanitising.by_neighbours(X, y, **options, among=None if own else known)
     np.testing.assert_array_equal(found, plain(X, y, *known, own, **options))
 
 
-def test_blocks_are_put_together(monkeypatch):
+def test_blocks_are_put_together(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = drawn(np.random.default_rng(0), 50, 3, 2, False)
     whole = sanitising.by_neighbours(X, y)
     P = np.random.default_rng(1).standard_normal((7, 3))
@@ -91,32 +98,33 @@ def test_blocks_are_put_together(monkeypatch):
 
 @quick
 @given(seeds, st.integers(12, 40), st.integers(1, 4), grids)
-def test_neither_order_nor_place_nor_axes_matter(seed, n, d, grid):
+def test_neither_order_nor_place_nor_axes_matter(seed: int, n: int, d: int, grid: bool) -> None:
     rng = np.random.default_rng(seed)
     X, y = drawn(rng, n, d, 2, grid)
     known, theirs = drawn(rng, 30, d, 2, grid)
     turn = special_ortho_group.rvs(d, random_state=rng) if d > 1 else -np.eye(1)
     shift, order, other = 50 * rng.standard_normal(d), rng.permutation(n), rng.permutation(30)
 
-    def moved(points):
-        return points @ turn + shift
+    def moved(points: Array) -> Array:
+        return np.asarray(points @ turn + shift)
 
     trusted, changed = (known, theirs), (moved(known)[other], theirs[other])
-    for check in (
+    checks: tuple[Callable[[Array, Array, sanitising.Labelled], Array], ...] = (
         lambda X, y, _: sanitising.by_neighbours(X, y, neighbours=5, agreement=0.6),
         lambda X, y, known: sanitising.by_neighbours(X, y, neighbours=5, agreement=0.6, among=known),
         lambda X, y, known: sanitising.by_distance(X, y, trusted=known, share=0.8),
-    ):
+    )
+    for check in checks:
         np.testing.assert_array_equal(check(moved(X)[order], y[order], changed), check(X, y, trusted)[order])
 
 
-def test_one_point_far_off_does_not_blur_the_others():
+def test_one_point_far_off_does_not_blur_the_others() -> None:
     X, y = drawn(np.random.default_rng(0), 60, 3, 2, False)
     far, labels = np.vstack([X, np.full(3, 1e12)]), np.append(y, 0)
     np.testing.assert_array_equal(sanitising.by_neighbours(far, labels)[:-1], sanitising.by_neighbours(X, y))
 
 
-def test_spheres_are_means_and_quantiles():
+def test_spheres_are_means_and_quantiles() -> None:
     y = np.repeat([-1.0, 1.0], [4, 1])
     X = np.array([[2.0, 0], [-2, 0], [0, 1], [0, -1], [7, 7]])
     first, second = sanitising.spheres(X, y, 0.5)
@@ -128,7 +136,7 @@ def test_spheres_are_means_and_quantiles():
 
 @quick
 @given(seeds, st.sampled_from([0.0, 0.29, 0.5, 0.95, 1.0]), grids)
-def test_a_share_of_the_trusted_points_is_kept(seed, share, grid):
+def test_a_share_of_the_trusted_points_is_kept(seed: int, share: float, grid: bool) -> None:
     X, y = drawn(np.random.default_rng(seed), 100, 3, 1, grid)
     kept = sanitising.by_distance(X, y, trusted=(X, y), share=share)
     assert kept.mean() >= share - 1e-9
@@ -137,7 +145,9 @@ def test_a_share_of_the_trusted_points_is_kept(seed, share, grid):
 
 @quick
 @given(seeds, st.integers(1, 6), st.sampled_from([(), (7,), (2, 3)]), st.floats(0.05, 1), st.booleans())
-def test_points_moved_into_spheres_are_kept_and_others_stay(seed, d, leading, share, centred):
+def test_points_moved_into_spheres_are_kept_and_others_stay(
+    seed: int, d: int, leading: tuple[int, ...], share: float, centred: bool
+) -> None:
     rng = np.random.default_rng(seed)
     X, y = rng.random((40, d)), rng.integers(3, size=40)
     low, high = (0.0, 1.0) if centred else (X.mean(axis=0) + 0.03, np.full(d, 0.9))
@@ -161,27 +171,33 @@ def test_points_moved_into_spheres_are_kept_and_others_stay(seed, d, leading, sh
     np.testing.assert_array_equal(sanitising.into_spheres(inner, y[within & ~at_edge], balls, low, high), inner)
 
 
+def square(x: Array, point: Array) -> float:
+    return float(np.sum((x - point) ** 2))
+
+
 @pytest.mark.parametrize("low", [0.0, 0.55])
-def test_points_are_moved_to_the_nearest_of_box_and_sphere(low):
+def test_points_are_moved_to_the_nearest_of_box_and_sphere(low: float) -> None:
     rng = np.random.default_rng(2)
     ball = Sphere("a", np.full(5, 0.5), 0.4)  # with the second box, its centre is outside
     P = rng.normal(0.5, 1, (30, 5))
     found = sanitising.into_spheres(P, np.full(30, "a"), [ball], low, 1.0)
-    within = {"type": "ineq", "fun": lambda x: ball.radius**2 - np.sum((x - ball.centre) ** 2)}
+    within: Any = {"type": "ineq", "fun": lambda x: ball.radius**2 - square(x, ball.centre)}
     for point, ours in zip(P, found, strict=True):
         start = np.full(5, 0.56)
-        options = {"bounds": [(low, 1.0)] * 5, "constraints": [within], "tol": 1e-12}
-        best = minimize(lambda x, point=point: np.sum((x - point) ** 2), start, method="SLSQP", **options)
+        away = partial(square, point=point)
+        best = minimize(away, start, method="SLSQP", bounds=[(low, 1.0)] * 5, constraints=[within], tol=1e-12)
         np.testing.assert_allclose(ours, best.x, atol=1e-5)
 
 
 @quick
 @given(seeds, st.integers(1, 4), st.sampled_from([(), (9,), (2, 4)]), st.integers(1, 8), agreements, grids)
-def test_points_moved_past_neighbours_are_kept_and_others_stay(seed, d, leading, neighbours, agreement, grid):
+def test_points_moved_past_neighbours_are_kept_and_others_stay(
+    seed: int, d: int, leading: tuple[int, ...], neighbours: int, agreement: float, grid: bool
+) -> None:
     rng = np.random.default_rng(seed)
     X, y = drawn(rng, 40, d, 2, grid)
     X += 2 * y[:, None]
-    options = {"neighbours": neighbours, "agreement": agreement}
+    options: dict[str, Any] = {"neighbours": neighbours, "agreement": agreement}
     low, high = X.min(axis=0), X.max(axis=0)
     P, labels = rng.uniform(low, high, (*leading, d)), rng.integers(2, size=leading)
     if len(np.unique(y[sanitising.by_neighbours(X, y, **options)])) < 2:
@@ -195,27 +211,30 @@ def test_points_moved_past_neighbours_are_kept_and_others_stay(seed, d, leading,
     np.testing.assert_array_equal((flat == start).all(axis=1), stays)
 
 
-def test_a_point_moves_as_far_as_it_must():
+def test_a_point_moves_as_far_as_it_must() -> None:
     X = np.array([[0.0, 0], [0, 0.1], [0, -0.1], [8, 0], [8, 0.1], [8, -0.1]])
-    y, options = np.repeat([0, 1], 3), {"low": -1, "high": 9, "neighbours": 2, "agreement": 1}
+    y = np.repeat([0, 1], 3)
+    options: dict[str, Any] = {"low": -1, "high": 9, "neighbours": 2, "agreement": 1}
     found = sanitising.past_neighbours(np.array([[8.0, 0.0], [1, 0]]), np.array(0), X, y, **options)
     np.testing.assert_array_equal(found, [[3, 0], [1, 0]])  # at 4 both classes are equally far
     only = np.arange(6) == 1
-    found = sanitising.past_neighbours(np.array([8.0, 0.1]), 0, X, y, **options, anchors=only)
+    found = sanitising.past_neighbours(np.array([8.0, 0.1]), np.array(0), X, y, **options, anchors=only)
     np.testing.assert_allclose(found, [3, 0.1])
 
 
-def test_anchors_lie_in_the_box():
+def test_anchors_lie_in_the_box() -> None:
     X, y = np.array([[0.0], [0.1], [1.0], [1.1], [8], [8.1]]), np.array([0, 0, 0, 0, 1, 1])
-    options = {"neighbours": 1, "agreement": 1}
-    assert sanitising.past_neighbours(np.array([9.0]), 0, X, y, low=-1, high=1, **options) == 1
-    assert sanitising.past_neighbours(np.array([-3.0]), 1, X, y, low=0, high=8, **options) == 5  # 0, moved by 5/8 of the way
+    options: dict[str, Any] = {"neighbours": 1, "agreement": 1}
+    assert sanitising.past_neighbours(np.array([9.0]), np.array(0), X, y, low=-1, high=1, **options) == 1
+    assert (
+        sanitising.past_neighbours(np.array([-3.0]), np.array(1), X, y, low=0, high=8, **options) == 5
+    )  # 0, moved by 5/8 of the way
     with pytest.raises(ValueError, match="no point of class 1 in the box"):
-        sanitising.past_neighbours(np.array([9.0]), 1, X, y, low=-1, high=1, **options)
+        sanitising.past_neighbours(np.array([9.0]), np.array(1), X, y, low=-1, high=1, **options)
 
 
 @pytest.mark.parametrize("y", [np.random.default_rng(0).standard_normal(40), np.arange(440.0) % 110])
-def test_numbers_of_a_regression_are_refused(y):
+def test_numbers_of_a_regression_are_refused(y: Array) -> None:
     X = np.zeros((len(y), 2))
     with pytest.raises(ValueError, match="not for regression"):
         sanitising.by_neighbours(X, y)
@@ -223,7 +242,7 @@ def test_numbers_of_a_regression_are_refused(y):
         sanitising.by_distance(X, y, trusted=(X, y))
 
 
-def test_labels_of_any_kind_are_classes():
+def test_labels_of_any_kind_are_classes() -> None:
     for y in (np.array([0.0, 1.0, 1.0]), np.array([0.5, 1.5] * 2), np.arange(300), np.array(["a", "b"]), np.array([True])):
         X = np.zeros((len(y), 1))
         assert len(sanitising.by_distance(X, y, trusted=(X, y))) == len(y)
@@ -239,11 +258,11 @@ def test_labels_of_any_kind_are_classes():
         (lambda: sanitising.by_neighbours(ROW[:1], np.zeros(1)), "at least one other"),
         (lambda: sanitising.by_neighbours(ROW, np.zeros(6), among=(ROW[:0], np.zeros(0))), "at least one other"),
         (lambda: sanitising.spheres(ROW, np.zeros(6), 1.5), "between 0 and 1"),
-        (lambda: sanitising.into_spheres(ROW, 1, [Sphere(0, np.zeros(1), 1.0)], 0, 1), "got one of class 1"),
-        (lambda: sanitising.into_spheres(ROW, 0, [Sphere(0, np.zeros(1), 1.0)], 1, 0), "expected a box"),
-        (lambda: sanitising.into_spheres(ROW * np.nan, 0, [Sphere(0, np.zeros(1), 1.0)], 0, 1), "finite"),
+        (lambda: sanitising.into_spheres(ROW, np.array(1), [Sphere(0, np.zeros(1), 1.0)], 0, 1), "got one of class 1"),
+        (lambda: sanitising.into_spheres(ROW, np.array(0), [Sphere(0, np.zeros(1), 1.0)], 1, 0), "expected a box"),
+        (lambda: sanitising.into_spheres(ROW * np.nan, np.array(0), [Sphere(0, np.zeros(1), 1.0)], 0, 1), "finite"),
     ],
 )
-def test_what_cannot_be_used_is_refused(call, said):
+def test_what_cannot_be_used_is_refused(call: Callable[[], object], said: str) -> None:
     with pytest.raises(ValueError, match=said):
         call()

@@ -43,9 +43,8 @@ def train(
         modules += [layer, torch.nn.ReLU()]
     seed = torch.Generator().manual_seed(int(rng.integers(2**31)))
     network = torch.nn.Sequential(*modules[:-1])
-    targets = torch.tensor(
-        (y + 1) / 2 if len(layers[-1][1]) == 1 else y, dtype=torch.float32 if y.min() < 0 else torch.int64
-    )
+    alone = len(layers[-1][1]) == 1
+    targets = torch.tensor((y + 1) / 2 if alone else y, dtype=torch.float32 if alone else torch.int64)
     points = TensorDataset(torch.tensor(X, dtype=torch.float32), targets)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # its notes on random numbers and hooks are no news here
@@ -64,7 +63,7 @@ def train(
                     continue
                 steps.zero_grad()
                 outputs = network(rows)
-                if outputs.shape[1] == 1:
+                if alone:
                     loss = functional.binary_cross_entropy_with_logits(outputs[:, 0], wanted)
                 else:
                     loss = functional.cross_entropy(outputs, wanted)
