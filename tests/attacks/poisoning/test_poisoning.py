@@ -15,12 +15,13 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from divulge import Candidates, Context, Pipeline, datasets
 from divulge.attacks import Poisoning
 from divulge.attacks.poisoning import campaign
+from divulge.attacks.poisoning.learners import learner_of
 from divulge.attacks.poisoning.outcome import PoisonedPipelines
 from divulge.attacks.poisoning.records import Campaign, FailedTraining, PoisonBatch, Setting
 from divulge.auditing import audit
 from divulge.contract import Array, Curve, Finding, ImagePairs, Poison
 from divulge.contract.truth import Truth
-from divulge.errors import BadInput
+from divulge.errors import BadInput, NotApplicable
 
 QUICK: dict[str, Any] = {"points": 12, "batch": 6, "iterations": 15, "starts": 2}
 
@@ -280,6 +281,10 @@ def test_more_points_than_memory_or_validation_points_allow_are_refused(digits: 
     large = Poisoning(points=2_000_000)(pipeline(digits))
     assert large.verdict == "not applicable"
     assert "GB of memory" in large.summary
+    learner = learner_of(pipeline(digits), "converged", 150, 0.1, 16, 0)
+    Poisoning(points=300_000).check_size(pipeline(digits), learner)  # 5.6 GB, three copies of 784 numbers a point
+    with pytest.raises(NotApplicable, match="about 7 GB"):
+        Poisoning(points=350_000).check_size(pipeline(digits), learner)
     wide = Poisoning(points=90, batch=90)(pipeline(digits))
     assert "begins from as many different validation points, and there are 80" in wide.summary
 

@@ -180,6 +180,33 @@ def test_a_stuck_start_that_is_ahead_is_kept() -> None:
     assert found.value == 1
 
 
+class Levels:
+    """A made-up trainer: starts labelled 1 stay at a loss of 1, others begin at `level` and grow by `rate` at every call."""
+
+    def __init__(self, level: float, rate: float) -> None:
+        self.level, self.rate, self.calls = level, rate, 0
+
+    def __call__(self, points: Array, targets: Array, strengths: Array, *, penalties: bool = True) -> Trained:
+        value = np.where(targets[:, 0, 0] == 1, 1.0, self.level * (1 + self.rate) ** self.calls)
+        self.calls += 1
+        return made(value, np.zeros_like(points), np.zeros_like(strengths))
+
+
+def restarts(level: float, rate: float) -> int:
+    draw, _ = luck([1, 0, *[0] * 20])
+    return ascend(Levels(level, rate), draw, np.zeros(1), free, starts=2, iterations=60, step=0.1).restarts
+
+
+def test_a_start_that_rises_by_more_than_a_thousandth_a_move_is_not_stuck() -> None:
+    assert restarts(0.1, rate=1.4e-3) == 0
+    assert restarts(0.1, rate=0.7e-3) > 0
+
+
+def test_a_start_within_a_twentieth_of_the_best_is_kept() -> None:
+    assert restarts(0.96, rate=0.0) == 0
+    assert restarts(0.93, rate=0.0) > 0
+
+
 def test_late_in_the_ascent_nothing_begins_anew() -> None:
     draw, asked = luck([1, 0, *[0] * 20])
     found = ascend(Valleys(), draw, np.zeros(1), free, starts=2, iterations=60, step=0.1)

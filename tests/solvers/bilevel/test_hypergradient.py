@@ -193,6 +193,30 @@ def test_training_that_diverges_is_done_again_at_half_the_rate_which_is_reported
     assert (len(states), rate) == (41, 0.4)
 
 
+def valley(w: hg.Tensors, h: hg.Tensors) -> torch.Tensor:
+    """½ (w − h)²: a step at a rate r turns w − h into (1 − r) (w − h)."""
+    return (w[0] - h[0]).square().sum() / 2
+
+
+def test_a_rate_is_halved_six_times_and_no_more() -> None:
+    start, hyper = (torch.ones(1),), (torch.zeros(1),)
+    assert hg.settled(valley, start, hyper, steps=100, rate=1.6 * 2**6)[1] == pytest.approx(1.6)
+    with pytest.raises(FloatingPointError, match="did not settle"):
+        hg.settled(valley, start, hyper, steps=100, rate=1.6 * 2**7)
+
+
+@pytest.mark.parametrize(("ratio", "settles"), [(7.0, True), (14.0, False)])
+def test_training_that_ends_at_ten_times_its_first_loss_has_diverged(ratio: float, settles: bool) -> None:
+    start, hyper = (torch.ones(1, dtype=torch.float64),), (torch.zeros(1, dtype=torch.float64),)
+    rate = 1 + ratio ** (1 / 20)
+    if settles:
+        states = hg.train(valley, start, hyper, steps=10, rate=rate)
+        assert valley(states[-1], hyper) == pytest.approx(ratio / 2)
+    else:
+        with pytest.raises(FloatingPointError, match=r"went from 0.5 to 7 "):
+            hg.train(valley, start, hyper, steps=10, rate=rate)
+
+
 @pytest.mark.parametrize("rate", [1e6, 1e30])
 def test_training_that_never_settles_says_so(rate: float) -> None:
     inner, outer, start, hyper = problem("two layers")

@@ -214,6 +214,29 @@ def test_training_that_never_settles_says_so(dual: bool, rate: float) -> None:
         EarlyStopped(shared, dual=dual, steps=100, rate=rate)(*asked)
 
 
+@pytest.mark.parametrize("dual", [True, False])
+def test_a_rate_up_to_two_thousand_times_too_high_is_mended_and_one_beyond_is_not(dual: bool) -> None:
+    """Under a penalty of e^λ / n = 2000 descent is stable below a rate of 1/1000."""
+    shared, P, Y, lam = problem("squared")
+    lam[:] = np.log(2000 * 14)
+    options: dict[str, Any] = {"dual": dual, "steps": 300, "dtype": np.float64}
+    train = EarlyStopped(shared, rate=0.9e-3 * 2**11, **options)
+    train(P, Y, lam)
+    assert train.rate == pytest.approx(0.9e-3)
+    with pytest.raises(Diverged):
+        EarlyStopped(shared, rate=0.9e-3 * 2**12, **options)(P, Y, lam)
+
+
+@pytest.mark.parametrize(("ratio", "halved"), [(1.02, False), (1.08, True)])
+def test_training_may_end_a_little_above_where_it_began_and_no_more(ratio: float, halved: bool) -> None:
+    """For one point x = y = 1 a step turns the error e of w + b − y into (1 − 2 rate) e."""
+    one = np.ones((1, 1))
+    rate = (1 + np.sqrt(ratio)) / 2
+    train = EarlyStopped(Shared(one, one, one, one, RISKS["squared"]), steps=1, rate=rate, dtype=np.float64, dual=False)
+    train(np.zeros((1, 0, 1)), np.zeros((1, 1, 0)), np.array([[-50.0]]))
+    assert train.rate == pytest.approx(rate / 2 if halved else rate)
+
+
 def test_the_gram_matrix_is_chosen_where_it_is_smaller_and_penalties_are_one() -> None:
     few, many, grouped = (
         problem("squared", **options)[0] for options in ({"shared": 9}, {"shared": 11}, {"groups": GROUPS})

@@ -1,0 +1,156 @@
+"""Steps of a campaign: how penalties are chosen, what a split keeps, what is stored, and how a step fails."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pytest
+
+from divulge.arrays import Array
+from divulge.attacks.poisoning.campaign import contribute, cross_validated, prepare, resplit, validated
+from divulge.attacks.poisoning.learners import Learner
+from divulge.attacks.poisoning.records import (
+    Campaign,
+    FailedTraining,
+    PipelineModels,
+    PipelineSplit,
+    PoisonBatch,
+    PreparedSplit,
+    Terms,
+    all_done,
+)
+from divulge.errors import AttackFailed
+from divulge.solvers.bilevel.ascent import Trainer
+from divulge.solvers.bilevel.inner import Trained
+from divulge.storage import pack, unpack
+
+CLASSES = np.array([-1.0, 1.0])
+LOGISTIC = Learner("logistic", "logistic", CLASSES, "converged", 150, 0.1, None)
+TERMS = Terms(2, 6, 0.1, (-8.0, 5.3), (-8.0, 5.3), np.full(4, -3.0), np.full(4, 3.0))
+
+
+def clouds(n: int, rng: np.random.Generator, gap: float = 0.5) -> tuple[Array, Array]:
+    y = CLASSES[np.arange(n) % 2]
+    return rng.standard_normal((n, 4)) + gap * y[:, None], y
+
+
+def given(train: int = 30, val: int = 20, gap: float = 0.5) -> PipelineSplit:
+    rng = np.random.default_rng(0)
+    return PipelineSplit(*clouds(train, rng, gap), *clouds(val, rng, gap))
+
+
+@dataclass(frozen=True, eq=False)
+class Watched(Learner):
+    """A learner that remembers what it was trained on and judged by."""
+
+    seen: list[tuple[Array, Array]] = field(default_factory=list)
+    strengths: list[Array] = field(default_factory=list)
+
+    def trainer(self, X: Array, y: Array, X_val: Array, y_val: Array) -> Trainer:
+        self.seen.append((X, X_val))
+        inner = super().trainer(X, y, X_val, y_val)
+
+        def train(points: Array, targets: Array, strengths: Array, *, penalties: bool = True) -> Trained:
+            self.strengths.append(strengths)
+            return inner(points, targets, strengths, penalties=penalties)
+
+        return train
+
+
+def test_a_new_split_has_the_same_points_and_as_many_of_each_class() -> None:
+    split = given()
+    other = resplit(split, np.random.default_rng(1), classes=True)
+    assert (other.y_val == 1).sum() == (split.y_val == 1).sum()
+    whole, before = (np.concatenate([each.X, each.X_val]) for each in (other, split))
+    np.testing.assert_array_equal(np.sort(whole, axis=0), np.sort(before, axis=0))
+    assert not np.array_equal(other.X_val, split.X_val)
+
+
+def test_cross_validation_leaves_every_point_out_once_and_a_fifth_at_a_time() -> None:
+    watched, split = Watched(**vars(LOGISTIC)), given()
+    found = cross_validated(watched, split, (-8.0, 5.3), np.random.default_rng(0))
+    assert [len(outside) for _, outside in watched.seen] == [6] * 5
+    left_out = np.concatenate([outside for _, outside in watched.seen])
+    np.testing.assert_array_equal(np.sort(left_out, axis=0), np.sort(split.X, axis=0))
+    assert found in watched.strengths[0]
+
+
+def test_neighbouring_penalties_of_cross_validation_differ_by_less_than_a_factor_of_two_and_no_finer_than_needed() -> None:
+    watched = Watched(**vars(LOGISTIC))
+    cross_validated(watched, given(), (-8.0, 5.3), np.random.default_rng(0))
+    factors = np.exp(np.diff(watched.strengths[0][:, 0]))
+    assert (factors < 2).all()
+    assert (factors > 1.4).all()
+
+
+@pytest.mark.parametrize("gap", [0.2, 0.5, 2.0])
+def test_a_re_tuned_penalty_is_the_best_of_a_fine_grid(gap: float) -> None:
+    split = given(gap=gap)
+    grid = np.linspace(-8, 5.3, 400)
+    losses = LOGISTIC.plain(split.trainer(LOGISTIC), 4, grid[:, None]).value
+    (found,) = validated(LOGISTIC, split, (-8.0, 5.3))
+    reached = LOGISTIC.plain(split.trainer(LOGISTIC), 4, np.array([[found]])).value[0]
+    assert reached <= losses.min() * (1 + 1e-5)
+
+
+def test_the_first_split_is_the_one_given_and_others_are_not() -> None:
+    first, second = (
+        prepare(number, np.random.default_rng(0), learner=LOGISTIC, given=given(), terms=TERMS, settings={"fixed": 0.5})
+        for number in (0, 1)
+    )
+    assert isinstance(first, PreparedSplit)
+    assert isinstance(second, PreparedSplit)
+    np.testing.assert_array_equal(first.split.X, given().X)
+    assert not np.array_equal(second.split.X, given().X)
+    assert first.clean["fixed"].strengths == 0.5
+
+
+def begun(split: PipelineSplit, strength: float = 0.0) -> Campaign:
+    return Campaign("fixed", split, PipelineModels.trained(LOGISTIC, split, np.array([strength])))
+
+
+def batch(campaign: Campaign, size: int = 3, strengths: Array | None = None) -> PoisonBatch:
+    rng = np.random.default_rng(0)
+    made = contribute(campaign, rng, size=size, learner=LOGISTIC, terms=TERMS, strengths=strengths)
+    assert isinstance(made, PoisonBatch)
+    return made
+
+
+def test_a_batch_joins_those_before_it_and_its_models_were_trained_on_all() -> None:
+    campaign = begun(given())
+    after = campaign.followed_by(batch(campaign))
+    again = after.followed_by(batch(after, size=2))
+    assert (campaign.points.shape, after.points.shape, again.points.shape) == ((0, 4), (3, 4), (5, 4))
+    for state, models in ((again.points, again.batches[1].poisoned), (again.begun, again.batches[1].mislabelled)):
+        known = PipelineModels.trained(LOGISTIC, again.split.joined(state, again.labels), again.strengths)
+        np.testing.assert_allclose(models.W, known.W, rtol=1e-6)
+    np.testing.assert_array_equal(again.split.X_val[again.batches[1].rows], again.batches[1].begun)
+
+
+def test_penalties_that_are_given_take_the_place_of_the_campaigns_own() -> None:
+    campaign = begun(given())
+    assert batch(campaign).poisoned.strengths == 0
+    assert batch(campaign, strengths=np.array([2.0])).poisoned.strengths == 2
+
+
+def test_a_training_that_diverges_is_a_value_that_says_why_and_ends_the_attack_when_it_is_looked_at() -> None:
+    hasty, split = replace(LOGISTIC, risk="squared", regime="early-stopped", rate=1e30), given()
+    prepared = prepare(0, np.random.default_rng(0), learner=hasty, given=split, terms=TERMS, settings={"fixed": 0.0})
+    step = contribute(begun(split), np.random.default_rng(0), size=3, learner=hasty, terms=TERMS)
+    for failed in (prepared, step):
+        assert isinstance(failed, FailedTraining)
+        assert "training diverges" in failed.reason
+    with pytest.raises(AttackFailed, match="training diverges"):
+        all_done([batch(begun(split)), step])
+
+
+def test_every_step_survives_the_store() -> None:
+    campaign = begun(given())
+    prepared = prepare(0, np.random.default_rng(0), learner=LOGISTIC, given=given(), terms=TERMS, settings={"weak": -8.0})
+    for step in (batch(campaign), prepared, FailedTraining("no minimum")):
+        kept = unpack(*pack(step))
+        assert type(kept) is type(step)
+        assert pack(kept)[0] == pack(step)[0]
+        for one, other in zip(pack(kept)[1].values(), pack(step)[1].values(), strict=True):
+            np.testing.assert_array_equal(one, other)
