@@ -15,8 +15,10 @@ import numpy as np
 from divulge.contract import Access, Array, Context, Cost, Finding, Gradients, Poison, Predictions, Procedure, Truth
 from divulge.errors import BadInput
 from divulge.graph import Step, hold, named
-from divulge.runner import Runner
+from divulge.runner import Pieces, Runner
 from divulge.storage import fingerprint, load, save
+
+RESUMED = "a run that was resumed found something else than one that was not"
 
 
 class Nonconforming(AssertionError):
@@ -35,14 +37,17 @@ def check_attack(attack: Procedure[Any, Any], *held: Access, truth: Mapping[str,
     _require(finding.cost.queries == asked, f"it sent {asked} queries and reports {finding.cost.queries}")
     _require(finding.cost.seconds > 0, "it reports no time")
     _require([fingerprint(access) for access in held] == before, "it changed what it was handed")
-    _require(
-        _content(attack(*held, truth=truth, context=Context(7))) == _content(finding),
-        "the same seed gave another finding",
-    )
-    blind = attack(*held, context=Context(7))
-    _require(fingerprint(blind.loot) == fingerprint(finding.loot), "the truth changed the loot")
-    _finding_is_whole(attack, finding)
-    _runs_resume(attack, held)
+    with tempfile.TemporaryDirectory() as folder:
+        kept = _Kept(Path(folder))
+        again = attack(*held, truth=truth, context=Context(7, memory=kept))
+        _require(_content(again) == _content(finding), "the same seed gave another finding")
+        blind = attack(*held, context=Context(7))
+        _require(fingerprint(blind.loot) == fingerprint(finding.loot), "the truth changed the loot")
+        _finding_is_whole(attack, finding)
+        _runs_resume(attack, held)
+        for lost in kept.losses():
+            again = attack(*held, truth=truth, context=Context(7, memory=_Partly(kept, lost)))
+            _require(_content(again) == _content(finding), f"{RESUMED}, after it lost {', '.join(lost)[:80]!r}")
     return finding
 
 
@@ -99,12 +104,49 @@ def _runs_resume(attack: Procedure[Any, Any], held: tuple[Access, ...]) -> None:
         for path in folders[0].glob("pieces/*/finding.json"):
             path.unlink()
         again = Runner(folders[0], workers=1).execute(step, Truth())
-    _require(_content(again) == _content(found[0]), "a run that was resumed found something else than one that was not")
+    _require(_content(again) == _content(found[0]), RESUMED)
 
 
 def _content(finding: Finding[Any]) -> str:
     """Everything but the time it took."""
     return fingerprint(replace(finding, cost=Cost(finding.cost.queries)))
+
+
+class _Kept:
+    """Pieces on disk, as a run folder keeps them, and what they are called."""
+
+    def __init__(self, folder: Path) -> None:
+        self.pieces = Pieces(folder, log=lambda sentence: None)
+        self.names: set[str] = set()
+
+    def recall(self, name: str) -> Any:
+        return self.pieces.recall(name)
+
+    def keep(self, name: str, value: Any) -> None:
+        self.names.add(name)
+        self.pieces.keep(name, value)
+
+    def losses(self) -> Iterator[list[str]]:
+        """What a kill may cost: every second piece, the others, those inside another piece, those that are not."""
+        names = sorted(self.names)
+        inner = [name for name in names if "/" in name]
+        outer = [name for name in names if "/" not in name]
+        yield from filter(None, (names[::2], names[1::2], inner, outer if inner else []))
+
+
+class _Partly:
+    """The same pieces without those that were lost; what is computed again is thrown away."""
+
+    def __init__(self, kept: _Kept, lost: list[str]) -> None:
+        self.kept, self.lost = kept, lost
+
+    def recall(self, name: str) -> Any:
+        if name in self.lost:
+            raise KeyError(name)
+        return self.kept.recall(name)
+
+    def keep(self, name: str, value: Any) -> None:
+        pass
 
 
 class _Counting:
