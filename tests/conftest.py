@@ -1,4 +1,4 @@
-"""What tests share: an installed plug-in, and a real browser."""
+"""What tests share: an installed plug-in, a real browser, and how properties are searched."""
 
 import os
 import shutil
@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 from playwright.sync_api import Browser, Playwright, sync_playwright
 
 HOW = "no browser found: install chromium, set DIVULGE_CHROMIUM to one, or run `playwright install chromium`"
@@ -22,6 +23,12 @@ QUIET = [
     "--no-first-run",
 ]
 
+# In CI the same commit must pass or fail every time, so the examples of a property follow from the test alone; elsewhere
+# every run searches further. A failure prints what repeats it. No deadlines: they would measure how busy the machine is.
+settings.register_profile("searching", deadline=None, print_blob=True)
+settings.register_profile("ci", parent=settings.get_profile("searching"), derandomize=True)
+settings.load_profile("ci" if os.environ.get("CI") == "true" else "searching")
+
 
 @pytest.fixture(scope="session")
 def plugin(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
@@ -29,7 +36,8 @@ def plugin(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     site = tmp_path_factory.mktemp("site")
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--no-index"]
     subprocess.run([*pip, "--target", str(site), str(Path(__file__).parent / "plugin")], check=True)
-    return {**os.environ, "PYTHONPATH": str(site)}
+    before = os.environ.get("PYTHONPATH")
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, (str(site), before)))}
 
 
 def find_browser(playwright: Playwright) -> str | None:
