@@ -1,15 +1,19 @@
 """AUDIT.toml: what it says is what is held, and every mistake is one sentence that names the place."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import pytest
 
 from divulge import audit_file
-from divulge.contract import Candidates, Fitted, Hyperparameters, TrainingData
+from divulge.contract import Access, Array, Candidates, Fitted, Gradients, Hyperparameters, TrainingData
 from divulge.errors import BadInput
 
 EXAMPLES = Path(__file__).parent.parent / "docs" / "examples"
+
+A = TypeVar("A", bound=Access)
 
 HELD = """
 [held.data]
@@ -19,18 +23,31 @@ file = "data.npz"
 
 
 @pytest.fixture
-def folder(tmp_path):
+def folder(tmp_path: Path) -> Path:
     np.savez(tmp_path / "data.npz", X=np.eye(3), y=np.arange(3))
     np.savez(tmp_path / "coef.npz", coef=np.ones(3))
     return tmp_path
 
 
-def read(folder, text):
+def read(folder: Path, text: str) -> audit_file.AuditFile:
     (folder / "audit.toml").write_text(text)
     return audit_file.read(folder / "audit.toml")
 
 
-def test_everything_in_the_file_reaches_the_audit(folder):
+def sure(kind: type[A], value: object) -> A:
+    """The same value, known to be of a kind."""
+    assert isinstance(value, kind)
+    return value
+
+
+def truth_about(described: audit_file.AuditFile, name: str) -> Mapping[str, Access]:
+    """What the file says is true of one thing that is held."""
+    known = described.truth[name]
+    assert isinstance(known, Mapping)
+    return known
+
+
+def test_everything_in_the_file_reaches_the_audit(folder: Path) -> None:
     described = read(
         folder,
         """
@@ -63,14 +80,14 @@ confidence = 0.9
     )
     assert (described.title, described.out, described.seed, described.workers) == ("Mine", folder / "kept/here", 4, 2)
     assert described.attacks == ("hyperparameters",)
+    assert described.budget is not None
     assert (described.budget.seconds, described.budget.queries) == (60, 100)
     assert isinstance(described.held["model"], Fitted)
     assert isinstance(described.held["data"], TrainingData)
-    assert isinstance(described.held["points"], Candidates)
-    assert len(described.held["points"].X) == 20
+    assert len(sure(Candidates, described.held["points"]).X) == 20
     assert described.sources == {"model": "coef.npz", "data": "data.npz", "points": "diabetes"}
     assert isinstance(described.truth["training_data"], TrainingData)
-    assert described.truth["model"]["hyperparameters"].values == {"alpha": 2.0}
+    assert sure(Hyperparameters, truth_about(described, "model")["hyperparameters"]).values == {"alpha": 2.0}
     assert described.options == {"hyperparameters": {"confidence": 0.9}}
 
 
@@ -100,23 +117,26 @@ confidence = 0.9
         (HELD.replace('file = "data.npz"', 'dataset = "diabetes"\nname = "x"'), "unknown key 'name'"),
     ],
 )
-def test_a_mistake_is_named_with_its_place_and_remedy(folder, text, sentence):
+def test_a_mistake_is_named_with_its_place_and_remedy(folder: Path, text: str, sentence: str) -> None:
     with pytest.raises(BadInput, match=sentence):
         read(folder, text)
 
 
-def test_a_missing_audit_file_is_named(tmp_path):
+def test_a_missing_audit_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="found none"):
         audit_file.read(tmp_path / "none.toml")
 
 
-def test_a_command_line_source_takes_the_same_options(folder):
+def test_a_command_line_source_takes_the_same_options(folder: Path) -> None:
     (folder / "data.csv").write_text("a,b,label\n1,2,0\n3,4,1\n")
-    data = audit_file.open_source("training_data", f"{folder}/data.csv#target=label")
-    assert np.array_equal(data.X, [[1, 2], [3, 4]])
-    assert np.array_equal(data.y, [0, 1])
+    data = sure(TrainingData, audit_file.open_source("training_data", f"{folder}/data.csv#target=label"))
+    assert data.X.tolist() == [[1, 2], [3, 4]]
+    assert data.y is not None
+    assert data.y.tolist() == [0, 1]
     (folder / "years.csv").write_text("a,2020\n1,2\n3,4\n")
-    assert np.array_equal(audit_file.open_source("training_data", f"{folder}/years.csv#target=2020").y, [2, 4])
+    years = sure(TrainingData, audit_file.open_source("training_data", f"{folder}/years.csv#target=2020"))
+    assert years.y is not None
+    assert years.y.tolist() == [2, 4]
     with pytest.raises(BadInput, match="write FILE#option=value"):
         audit_file.open_source("training_data", f"{folder}/data.csv#target")
 
@@ -129,28 +149,34 @@ defence = { name = "rounding", decimals = 2 }
 """
 
 
-def test_an_owner_can_put_a_defence_before_a_model(tmp_path):
+def service(folder: Path, text: str) -> Gradients:
+    """The explanation service that an audit file describes."""
+    return sure(Gradients, read(folder, text).held["api"])
+
+
+def test_an_owner_can_put_a_defence_before_a_model(tmp_path: Path) -> None:
     X = make_files(tmp_path)
-    raw = read(tmp_path, GUARDED.replace("defence", "#")).held["api"]
-    guarded = read(tmp_path, GUARDED).held["api"]
+    raw = service(tmp_path, GUARDED.replace("defence", "#"))
+    guarded = service(tmp_path, GUARDED)
     assert np.array_equal(guarded.gradient(X), np.round(raw.gradient(X), 2))
     assert np.array_equal(guarded.value(X), np.round(raw.value(X), 2))
     assert guarded.identity != raw.identity
-    assert guarded.identity == read(tmp_path, GUARDED).held["api"].identity
+    assert guarded.identity == service(tmp_path, GUARDED).identity
 
 
-def test_defences_can_stand_behind_each_other(tmp_path):
+def test_defences_can_stand_behind_each_other(tmp_path: Path) -> None:
     X = make_files(tmp_path)
     listed = '[{ name = "absolute" }, { name = "rounding", decimals = 2, of = "gradients" }]'
-    both = read(tmp_path, GUARDED.replace('{ name = "rounding", decimals = 2 }', listed)).held["api"]
-    raw = read(tmp_path, GUARDED.replace("defence", "#")).held["api"]
+    both = service(tmp_path, GUARDED.replace('{ name = "rounding", decimals = 2 }', listed))
+    raw = service(tmp_path, GUARDED.replace("defence", "#"))
     assert np.array_equal(both.gradient(X), np.round(np.abs(raw.gradient(X)), 2))
 
 
-def test_a_defence_can_be_named_on_the_command_line(tmp_path):
+def test_a_defence_can_be_named_on_the_command_line(tmp_path: Path) -> None:
     make_files(tmp_path)
     source = f'{tmp_path}/network.safetensors#defence={{name="rounding",decimals=2}}'
-    assert audit_file.open_source("gradients", source).identity == read(tmp_path, GUARDED).held["api"].identity
+    named = sure(Gradients, audit_file.open_source("gradients", source))
+    assert named.identity == service(tmp_path, GUARDED).identity
 
 
 @pytest.mark.parametrize(
@@ -162,13 +188,13 @@ def test_a_defence_can_be_named_on_the_command_line(tmp_path):
         (('"gradients"', '"weights"'), "a defence changes what an API answers, got Weights"),
     ],
 )
-def test_a_mistake_in_a_defence_is_named(tmp_path, change, sentence):
+def test_a_mistake_in_a_defence_is_named(tmp_path: Path, change: tuple[str, str], sentence: str) -> None:
     make_files(tmp_path)
     with pytest.raises(BadInput, match=sentence):
         read(tmp_path, GUARDED.replace(*change))
 
 
-def make_files(folder):
+def make_files(folder: Path) -> Array:
     """The files the examples name: small, but real."""
     import pandas
     import torch
@@ -198,18 +224,16 @@ ON_DISK = sorted(path for path in EXAMPLES.glob("*.toml") if "url" not in path.s
 
 
 @pytest.mark.parametrize("example", ON_DISK, ids=lambda path: path.stem)
-def test_every_example_in_the_documentation_can_be_read(example, tmp_path):
+def test_every_example_in_the_documentation_can_be_read(example: Path, tmp_path: Path) -> None:
     make_files(tmp_path)
     described = read(tmp_path, example.read_text())
     assert described.held
 
 
-def test_hyperparameters_of_a_model_file_can_be_the_truth(tmp_path):
+def test_hyperparameters_of_a_model_file_can_be_the_truth(tmp_path: Path) -> None:
     make_files(tmp_path)
     described = read(
         tmp_path,
         '[held.model]\nkind = "fitted"\nfile = "ridge.skops"\n[truth.model.hyperparameters]\nfile = "ridge.skops"\n',
     )
-    known = described.truth["model"]["hyperparameters"]
-    assert isinstance(known, Hyperparameters)
-    assert known.values == {"alpha": 1.0}
+    assert sure(Hyperparameters, truth_about(described, "model")["hyperparameters"]).values == {"alpha": 1.0}

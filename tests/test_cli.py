@@ -3,6 +3,8 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +15,7 @@ from divulge import cli
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a model, its data and an audit file; commands run in it."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
@@ -33,13 +35,13 @@ def folder(tmp_path, monkeypatch):
 ATTACK = ["attack", "hyperparameters", "--fitted", "model.skops", "--training-data", "data.npz"]
 
 
-def run(capfd, *arguments):
+def run(capfd: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
     code = cli.main(list(arguments))
     said = capfd.readouterr()
     return code, said.out, said.err
 
 
-def test_help_answers_without_numpy_or_torch():
+def test_help_answers_without_numpy_or_torch() -> None:
     check = (
         "import sys; from divulge import cli; code = cli.main(['--help']); "
         "heavy = {'numpy', 'torch', 'sklearn', 'altair', 'pydantic'} & set(sys.modules); print(code, sorted(heavy))"
@@ -50,7 +52,7 @@ def test_help_answers_without_numpy_or_torch():
         assert name in ran.stdout
 
 
-def test_flags_of_an_attack_are_its_fields(folder, capfd):
+def test_flags_of_an_attack_are_its_fields(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capfd, "attack", "hyperparameters", "--help")
     assert code == 0
     assert "--confidence" in out
@@ -59,14 +61,14 @@ def test_flags_of_an_attack_are_its_fields(folder, capfd):
     assert "--training-data" in out
 
 
-def test_an_attack_from_files_writes_a_report(folder, capfd):
+def test_an_attack_from_files_writes_a_report(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capfd, *ATTACK, "--truth", "model.skops", "--confidence", "0.9", "--out", "kept")
     assert code == 0
     assert "alpha = 0.5" in out
     assert (folder / "kept" / "report.html").stat().st_size > 10_000
 
 
-def test_json_is_all_that_a_machine_gets(folder, capfd):
+def test_json_is_all_that_a_machine_gets(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     code, out, err = run(capfd, *ATTACK, "--json")
     found = json.loads(out)
     assert (code, err) == (0, "")
@@ -75,7 +77,7 @@ def test_json_is_all_that_a_machine_gets(folder, capfd):
     assert found["findings"][0]["scores"]["gradient left unexplained"]["null_of"]
 
 
-def test_exit_code_one_only_for_a_leak_and_only_when_asked(folder, capfd):
+def test_exit_code_one_only_for_a_leak_and_only_when_asked(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert run(capfd, *ATTACK)[0] == 0
     assert run(capfd, *ATTACK, "--fail-on-leak")[0] == 1
     np.savez(folder / "data.npz", X=np.random.default_rng(1).normal(size=(60, 5)), y=np.arange(60.0))
@@ -84,7 +86,9 @@ def test_exit_code_one_only_for_a_leak_and_only_when_asked(folder, capfd):
     assert "not applicable" in out
 
 
-def test_an_audit_runs_from_its_file_and_its_report_can_be_drawn_again(folder, capfd):
+def test_an_audit_runs_from_its_file_and_its_report_can_be_drawn_again(
+    folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     code, out, _ = run(capfd, "audit", "audit.toml")
     assert code == 0
     assert "1 leak in 1 finding." in out
@@ -95,7 +99,7 @@ def test_an_audit_runs_from_its_file_and_its_report_can_be_drawn_again(folder, c
     assert page.read_bytes() == first
 
 
-def test_a_plan_is_printed_and_nothing_runs(folder, capfd):
+def test_a_plan_is_printed_and_nothing_runs(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capfd, "audit", "audit.toml", "--plan", "--json")
     assert code == 0
     assert json.loads(out)[0]["wins"] == "hyperparameters of model"
@@ -105,7 +109,9 @@ def test_a_plan_is_printed_and_nothing_runs(folder, capfd):
     assert not (folder / "runs").exists()
 
 
-def test_attacks_are_listed_with_needs_yields_and_paper(capfd, monkeypatch):
+def test_attacks_are_listed_with_needs_yields_and_paper(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("COLUMNS", "160")
     code, out, _ = run(capfd, "attacks")
     assert code == 0
@@ -113,7 +119,7 @@ def test_attacks_are_listed_with_needs_yields_and_paper(capfd, monkeypatch):
     assert "Wang" in out
 
 
-def test_demo_writes_a_report_with_leaks_and_a_control_that_is_none(folder, capfd):
+def test_demo_writes_a_report_with_leaks_and_a_control_that_is_none(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capfd, "demo", "--out", "shown", "--seed", "3", "--json")
     found = json.loads(out)
     assert code == 0
@@ -148,17 +154,21 @@ def test_demo_writes_a_report_with_leaks_and_a_control_that_is_none(folder, capf
         (["reproduce", "hyperparameters-ridge", "--workers", "-5"], "at least one worker"),
     ],
 )
-def test_bad_input_ends_with_one_sentence_and_exit_code_two(folder, capfd, arguments, sentence):
+def test_bad_input_ends_with_one_sentence_and_exit_code_two(
+    folder: Path, capfd: pytest.CaptureFixture[str], arguments: list[str], sentence: str
+) -> None:
     code, _, err = run(capfd, *arguments)
     assert code == 2
     assert sentence in " ".join(err.replace("│", " ").split())
     assert "Traceback" not in err
 
 
-def test_a_bug_is_one_line_and_never_the_code_of_a_leak(folder, capfd, monkeypatch):
+def test_a_bug_is_one_line_and_never_the_code_of_a_leak(
+    folder: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     from divulge import auditing
 
-    def broken(*given, **more):
+    def broken(*given: Any, **more: Any) -> None:  # takes whatever an audit takes
         raise RuntimeError("surprise")
 
     monkeypatch.setattr(auditing, "audit", broken)
@@ -170,7 +180,7 @@ def test_a_bug_is_one_line_and_never_the_code_of_a_leak(folder, capfd, monkeypat
         cli.main(ATTACK)
 
 
-def test_output_that_nobody_reads_or_can_be_written_ends_quietly(folder):
+def test_output_that_nobody_reads_or_can_be_written_ends_quietly(folder: Path) -> None:
     divulge = f"{sys.executable} -m divulge.cli"
     ran = subprocess.run(
         [
@@ -197,7 +207,9 @@ def test_output_that_nobody_reads_or_can_be_written_ends_quietly(folder):
         ({"Z": np.zeros((60, 5))}, "expected an array named 'X' in data.npz"),
     ],
 )
-def test_bad_arrays_end_with_one_sentence_and_exit_code_two(folder, capfd, arrays, sentence):
+def test_bad_arrays_end_with_one_sentence_and_exit_code_two(
+    folder: Path, capfd: pytest.CaptureFixture[str], arrays: dict[str, Any], sentence: str
+) -> None:
     np.savez(folder / "data.npz", **arrays)
     code, _, err = run(capfd, *ATTACK)
     assert code == 2
@@ -205,14 +217,14 @@ def test_bad_arrays_end_with_one_sentence_and_exit_code_two(folder, capfd, array
     assert err.count("\n") == 1
 
 
-def test_an_unfitted_estimator_is_named(folder, capfd):
+def test_an_unfitted_estimator_is_named(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     dump(Ridge(), folder / "model.skops")
     code, _, err = run(capfd, *ATTACK)
     assert code == 2
     assert "call fit first" in err
 
 
-def test_a_corrupted_run_folder_is_named_and_nothing_else_is_lost(folder, capfd):
+def test_a_corrupted_run_folder_is_named_and_nothing_else_is_lost(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert run(capfd, "audit", "audit.toml")[0] == 0
     record = folder / "runs" / "audit" / "findings.json"
     record.write_text(record.read_text()[:200])
@@ -225,7 +237,7 @@ def test_a_corrupted_run_folder_is_named_and_nothing_else_is_lost(folder, capfd)
     assert "kept from an earlier run" in out
 
 
-def test_reproduce_lists_runs_and_keeps_its_cells(folder, capfd):
+def test_reproduce_lists_runs_and_keeps_its_cells(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert "hyperparameters-ridge" in run(capfd, "reproduce")[1]
     code, out, _ = run(capfd, "reproduce", "hyperparameters-ridge")
     assert code == 0
@@ -237,7 +249,7 @@ def test_reproduce_lists_runs_and_keeps_its_cells(folder, capfd):
     assert len(table) == 4
 
 
-def test_tables_are_json_for_machines(folder, capfd):
+def test_tables_are_json_for_machines(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     listed = {one["name"]: one for one in json.loads(run(capfd, "attacks", "--json")[1])["attacks"]}
     assert listed["hyperparameters"]["needs"] == ["fitted", "training_data"]
     assert "hyperparameters-ridge" in {one["name"] for one in json.loads(run(capfd, "reproduce", "--json")[1])}

@@ -1,10 +1,15 @@
 """Experiments: every claim that ships can be read at both scales, and the reader refuses what it does not know."""
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from divulge import experiments
+from divulge.contract import Pipeline
 from divulge.errors import BadInput
 from divulge.experiments import reader
+from divulge.runner import Runner
 
 TEXT = """
 title = "T"
@@ -28,13 +33,13 @@ learner = "ridge"
 
 @pytest.mark.parametrize("scale", ["quick", "paper"])
 @pytest.mark.parametrize("name", experiments.names())
-def test_every_experiment_can_be_read(name, scale):
+def test_every_experiment_can_be_read(name: str, scale: experiments.Scale) -> None:
     experiment = experiments.read(name, scale)
     assert experiment.claim
     assert list(experiment.cells())
 
 
-def test_a_scale_overrides_only_what_it_names():
+def test_a_scale_overrides_only_what_it_names() -> None:
     quick = experiments.parse("t", TEXT + '[scale.quick.vary]\n"victim.alpha" = [5.0]\n', "quick")
     paper = experiments.parse("t", TEXT + '[scale.quick.vary]\n"victim.alpha" = [5.0]\n', "paper")
     assert list(quick.cells()) == [{"victim.alpha": 5.0}]
@@ -42,24 +47,35 @@ def test_a_scale_overrides_only_what_it_names():
     assert quick.victim == paper.victim
 
 
-def test_every_combination_is_a_cell():
+def test_every_combination_is_a_cell() -> None:
     experiment = experiments.parse("t", TEXT.replace("[vary]", '[vary]\n"data.name" = ["diabetes", "iris"]'), "quick")
     assert len(list(experiment.cells())) == 4
 
 
-def test_the_same_description_draws_the_same_victim_in_every_version(monkeypatch):
-    sections = {"data": {"name": "two-gaussians"}, "victim": {"recipe": "pipeline", "learner": "logistic"}}
-    first = reader._victim(sections, reader.Runner(None)).held["pipeline"]
+def test_the_same_description_draws_the_same_victim_in_every_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    sections: dict[str, dict[str, Any]] = {
+        "data": {"name": "two-gaussians"},
+        "victim": {"recipe": "pipeline", "learner": "logistic"},
+    }
+
+    def pipeline(seed: int = 0) -> Pipeline:
+        made = reader._victim(sections, Runner(None, seed=seed)).held["pipeline"]
+        assert isinstance(made, Pipeline)
+        return made
+
+    first = pipeline()
     monkeypatch.setattr(reader, "code_version", lambda module: "another version")
-    again = reader._victim(sections, reader.Runner(None)).held["pipeline"]
+    again = pipeline()
     assert (first.X == again.X).all()
-    other = reader._victim(sections, reader.Runner(None, seed=1)).held["pipeline"]
+    other = pipeline(seed=1)
     assert not (first.X == other.X).all()
 
 
-def test_a_claim_is_reproduced_or_not_by_its_own_limit():
+def test_a_claim_is_reproduced_or_not_by_its_own_limit() -> None:
     outcome = experiments.run(experiments.parse("t", TEXT, "quick"))
     assert outcome.reproduced
+    assert outcome.ours is not None
+    assert outcome.null is not None
     assert outcome.ours < 1e-9 < 0.1 < outcome.null
     strict = experiments.run(experiments.parse("t", TEXT.replace("1e-9", "1e-30"), "quick"))
     assert not strict.reproduced
@@ -68,7 +84,7 @@ def test_a_claim_is_reproduced_or_not_by_its_own_limit():
     assert not nothing.reproduced
 
 
-def test_a_claim_is_not_reproduced_where_a_victim_resists():
+def test_a_claim_is_not_reproduced_where_a_victim_resists() -> None:
     resisting = TEXT.replace('learner = "ridge"', 'learner = "ridge"\nsolver = "lsqr"').replace("1e-9", "1e9")
     resisting = resisting.replace("diabetes", "breast-cancer") + "[options]\ntrainings = 0\n"
     outcome = experiments.run(experiments.parse("t", resisting.replace("[0.1, 1.0]", "[1e-3, 1000.0]"), "quick"))
@@ -94,7 +110,7 @@ hidden = [30]
 """
 
 
-def test_a_claim_that_an_attack_wins_little_is_reproduced_where_it_finds_nothing():
+def test_a_claim_that_an_attack_wins_little_is_reproduced_where_it_finds_nothing() -> None:
     outcome = experiments.run(experiments.parse("t", LITTLE, "quick"))
     assert outcome.counts == {"none found": 1}
     assert outcome.reproduced
@@ -102,7 +118,7 @@ def test_a_claim_that_an_attack_wins_little_is_reproduced_where_it_finds_nothing
     assert not experiments.run(experiments.parse("t", much, "quick")).reproduced
 
 
-def test_finished_cells_and_victims_are_found_again(tmp_path):
+def test_finished_cells_and_victims_are_found_again(tmp_path: Path) -> None:
     experiment = experiments.parse("t", TEXT, "quick")
     first = experiments.run(experiment, out=tmp_path)
     kept = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.json")}
@@ -136,13 +152,13 @@ SEED = 1
 DEFENCE = '[defence]\nname = "rounding"\ndigits = 2\n'
 
 
-def test_an_option_may_follow_what_varies_in_another_section():
+def test_an_option_may_follow_what_varies_in_another_section() -> None:
     outcome = experiments.run(experiments.parse("t", SERVED, "quick"), seed=SEED)
     assert [cell.finding.provenance.options["units"] for cell in outcome.cells] == [10, 20]
     assert outcome.reproduced
 
 
-def test_a_defence_stands_before_the_victims_api(tmp_path):
+def test_a_defence_stands_before_the_victims_api(tmp_path: Path) -> None:
     open_api = experiments.run(experiments.parse("t", SERVED, "quick"), out=tmp_path, seed=SEED)
     behind = experiments.run(experiments.parse("t", SERVED + DEFENCE, "quick"), out=tmp_path, seed=SEED)
     assert open_api.counts == {"leak": 2}
@@ -150,7 +166,7 @@ def test_a_defence_stands_before_the_victims_api(tmp_path):
     assert len(list((tmp_path / "victims").glob("*.json"))) == 2  # the same victims, trained once
 
 
-def test_settings_of_a_defence_can_vary():
+def test_settings_of_a_defence_can_vary() -> None:
     text = SERVED.replace("[10, 20]", '[10]\n"defence.digits" = [2, 15]') + DEFENCE
     outcome = experiments.run(experiments.parse("t", text, "quick"), seed=SEED)
     assert [cell.finding.verdict.value == "leak" for cell in outcome.cells] == [False, True]
@@ -166,7 +182,7 @@ def test_settings_of_a_defence_can_vary():
         (TEXT + DEFENCE, "expected a victim with an API to defend"),
     ],
 )
-def test_mistakes_in_references_and_defences_are_named(text, sentence):
+def test_mistakes_in_references_and_defences_are_named(text: str, sentence: str) -> None:
     with pytest.raises(BadInput, match=sentence):
         experiments.run(experiments.parse("t", text, "quick"))
 
@@ -184,6 +200,6 @@ def test_mistakes_in_references_and_defences_are_named(text, sentence):
         (('"classical"', '"clasical"'), "did you mean 'classical'"),
     ],
 )
-def test_mistakes_are_named(change, sentence):
+def test_mistakes_are_named(change: tuple[str, str], sentence: str) -> None:
     with pytest.raises(BadInput, match=sentence):
         experiments.run(experiments.parse("t", TEXT.replace(*change), "quick"))

@@ -2,22 +2,23 @@
 
 import subprocess
 import sys
+from collections.abc import Mapping
 
 from divulge import registry
 from divulge.attacks import HyperparameterStealing
 
 
-def divulge(environment, *arguments):
+def divulge(environment: Mapping[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "divulge.cli", *arguments], env=environment, capture_output=True, text=True, check=False
     )
 
 
-def test_our_own_attacks_are_registered_like_any_other():
+def test_our_own_attacks_are_registered_like_any_other() -> None:
     assert registry.attacks()["hyperparameters"] is HyperparameterStealing
 
 
-def test_a_plug_in_is_listed_and_has_flags_nobody_wrote(plugin):
+def test_a_plug_in_is_listed_and_has_flags_nobody_wrote(plugin: dict[str, str]) -> None:
     listed = divulge(plugin, "attacks")
     assert "resampled-mean" in listed.stdout
     helped = divulge(plugin, "attack", "resampled-mean", "--help")
@@ -25,7 +26,7 @@ def test_a_plug_in_is_listed_and_has_flags_nobody_wrote(plugin):
     assert "How many times to draw the rows again." in helped.stdout
 
 
-def test_a_broken_plug_in_is_named_and_skipped(plugin):
+def test_a_broken_plug_in_is_named_and_skipped(plugin: dict[str, str]) -> None:
     listed = divulge(plugin, "attacks")
     assert listed.returncode == 0
     assert "plug-in skipped: broken" in listed.stderr
@@ -35,14 +36,14 @@ def test_a_broken_plug_in_is_named_and_skipped(plugin):
     assert "hyperparameters" in listed.stdout
 
 
-def test_a_plug_in_cannot_take_the_name_of_an_attack_of_ours(plugin):
+def test_a_plug_in_cannot_take_the_name_of_an_attack_of_ours(plugin: dict[str, str]) -> None:
     listed = divulge(plugin, "attacks")
     assert "plug-in skipped: hyperparameters" in listed.stderr
     assert "the name is taken by divulge.attacks.hyperparameters" in listed.stderr
     assert "--confidence" in divulge(plugin, "attack", "hyperparameters", "--help").stdout
 
 
-def test_a_plug_in_conforms(plugin):
+def test_a_plug_in_conforms(plugin: dict[str, str]) -> None:
     check = (
         "import numpy as np; from divulge.contract import TrainingData; from divulge.testing import check_attack; "
         "from tiny_attacks import ResampledMean; check_attack(ResampledMean(), TrainingData(np.eye(4))); print('conforms')"

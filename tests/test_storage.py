@@ -1,6 +1,9 @@
 """Values come back from JSON + npz as they went in, and damage is named."""
 
 import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,6 +11,7 @@ from hypothesis import given, settings, strategies as st
 from hypothesis.extra import numpy as hnp
 
 from divulge.contract import (
+    Array,
     Cost,
     Curve,
     Finding,
@@ -38,34 +42,34 @@ values = st.recursive(
 )
 
 
-def same(one, other):
+def same(one: Any, other: Any) -> bool:
     if isinstance(one, np.ndarray):
-        return one.dtype == other.dtype and np.array_equal(one, other, equal_nan=one.dtype.kind == "f")
+        return bool(one.dtype == other.dtype) and np.array_equal(one, other, equal_nan=one.dtype.kind == "f")
     if isinstance(one, list | tuple):
         return type(one) is type(other) and len(one) == len(other) and all(map(same, one, other))
     if isinstance(one, dict):
         return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
-    return type(one) is type(other) and one == other
+    return type(one) is type(other) and bool(one == other)
 
 
 @settings(max_examples=150, deadline=None)
 @given(values)
-def test_any_value_comes_back_unchanged(value):
+def test_any_value_comes_back_unchanged(value: Any) -> None:
     tree, stored = pack(value)
     assert same(unpack(json.loads(json.dumps(tree)), stored), value)
 
 
 @settings(max_examples=60, deadline=None)
 @given(arrays, arrays)
-def test_fingerprints_differ_when_contents_do(one, other):
+def test_fingerprints_differ_when_contents_do(one: Array, other: Array) -> None:
     assert (fingerprint(one) == fingerprint(other)) == same(one, other)
 
 
 @pytest.fixture
-def finding():
+def finding() -> Finding[TrainingData]:
     rng = np.random.default_rng(0)
     return Finding.leak(
-        TrainingData(rng.normal(size=(3, 4)), ["a", "b", "a"], shape=(2, 2)),
+        TrainingData(rng.normal(size=(3, 4)), np.array(["a", "b", "a"]), shape=(2, 2)),
         "Won.",
         scores={"s": Score(float("nan"), float("-inf"), "nothing", interval=(0.1, 0.3), published=0.2)},
         figures=(
@@ -78,8 +82,8 @@ def finding():
                 "x",
                 "y",
                 np.eye(2),
-                [0, 1],
-                [0, 1],
+                np.arange(2),
+                np.arange(2),
                 "v",
                 {"g": (np.ones(3), np.ones(3))},
                 {"l": (np.ones(2), np.ones(2))},
@@ -93,39 +97,46 @@ def finding():
     )
 
 
-def test_values_stored_before_curves_had_bands_and_members_had_names_are_read():
+def test_values_stored_before_curves_had_bands_and_members_had_names_are_read() -> None:
     curve = Curve("c", "x", "y", {"line": (np.arange(3.0), np.ones(3))})
     heat = HeatMap("m", "x", "y", np.eye(2), np.arange(2), np.arange(2))
-    for value, new in ((curve, "bands"), (heat, "groups"), (heat, "lines"), (Membership([0.1], [1]), "records")):
+    for value, new in (
+        (curve, "bands"),
+        (heat, "groups"),
+        (heat, "lines"),
+        (Membership(np.array([0.1]), np.array([1])), "records"),
+    ):
         tree, arrays = pack(value)
         del tree[new]
         assert fingerprint(unpack(tree, arrays)) == fingerprint(value)
 
 
-def test_named_scores_survive_the_disk(tmp_path):
-    for value in (Scores([0.1, 0.2], ["a", "b"], "LiRA"), Membership([0.1, 0.2], [1, 0], [7, 8])):
+def test_named_scores_survive_the_disk(tmp_path: Path) -> None:
+    scores = np.array([0.1, 0.2])
+    for value in (Scores(scores, np.array(["a", "b"]), "LiRA"), Membership(scores, np.array([1, 0]), np.array([7, 8]))):
         save(value, tmp_path / "value.json")
         assert fingerprint(load(tmp_path / "value.json")) == fingerprint(value)
 
 
-def test_pipelines_and_poison_survive_the_disk(tmp_path):
-    X, y = np.arange(6.0).reshape(3, 2), [0, 1, 0]
-    pipeline = Pipeline(X, y, X, y, "ridge", (1, 2), -1, [5, 6], [0, 1])
-    poison = Poison(X, y, (2, 1), X + 1, {"coef": X, "penalty": 0.5})
+def test_pipelines_and_poison_survive_the_disk(tmp_path: Path) -> None:
+    X, y = np.arange(6.0).reshape(3, 2), np.array([0, 1, 0])
+    pipeline = Pipeline(X, y, X, y, "ridge", (1, 2), -1, np.array([5, 6]), np.array([0, 1]))
+    poison = Poison(X, y, (2, 1), X + 1, {"coef": X, "penalty": np.array(0.5)})
     for value in (pipeline, poison, Pipeline(X, y, X, y), Poison(X, y)):
         save(value, tmp_path / "value.json")
         assert fingerprint(load(tmp_path / "value.json")) == fingerprint(value)
 
 
-def test_a_finding_with_every_figure_survives_the_disk(tmp_path, finding):
+def test_a_finding_with_every_figure_survives_the_disk(tmp_path: Path, finding: Finding[TrainingData]) -> None:
     save(finding, tmp_path / "finding.json")
     again = load(tmp_path / "finding.json")
     assert fingerprint(again) == fingerprint(finding)
     assert again.verdict is finding.verdict
+    assert finding.loot is not None
     assert np.array_equal(again.loot.X, finding.loot.X)
 
 
-def test_the_same_value_gives_the_same_bytes(tmp_path, finding):
+def test_the_same_value_gives_the_same_bytes(tmp_path: Path, finding: Finding[TrainingData]) -> None:
     for folder in ("a", "b"):
         save(finding, tmp_path / folder / "finding.json")
     files = [sorted(path.relative_to(tmp_path / folder) for path in (tmp_path / folder).rglob("*")) for folder in "ab"]
@@ -135,14 +146,14 @@ def test_the_same_value_gives_the_same_bytes(tmp_path, finding):
             assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
 
 
-def test_pruning_drops_the_arrays_of_older_values(tmp_path):
+def test_pruning_drops_the_arrays_of_older_values(tmp_path: Path) -> None:
     for size in (3, 4):
         save(np.arange(size), tmp_path / "value.json", prune=True)
     assert len(list((tmp_path / "arrays").iterdir())) == 1
     assert np.array_equal(load(tmp_path / "value.json"), np.arange(4))
 
 
-def test_a_number_of_single_precision_stays_one(tmp_path):
+def test_a_number_of_single_precision_stays_one(tmp_path: Path) -> None:
     save({"x": np.float32(0.1), "y": np.float16("nan")}, tmp_path / "v.json")
     again = load(tmp_path / "v.json")
     assert type(again["x"]) is np.float32
@@ -150,15 +161,15 @@ def test_a_number_of_single_precision_stays_one(tmp_path):
     assert np.isnan(again["y"])
 
 
-def test_a_target_is_known_by_its_identity():
-    def model(points):
+def test_a_target_is_known_by_its_identity() -> None:
+    def model(points: Array) -> Array:
         return points
 
     assert fingerprint(Predictions(model, 2, "m")) == fingerprint(Predictions(model, 2, "m"))
     assert fingerprint(Predictions(model, 2)) != fingerprint(Predictions(model, 2))
 
 
-def test_weights_keep_their_layers(tmp_path):
+def test_weights_keep_their_layers(tmp_path: Path) -> None:
     weights = Weights(((np.ones((2, 3)), np.zeros(2)), (np.ones((1, 2)), np.zeros(1))), exact=False, agreement=0.9)
     save(weights, tmp_path / "w.json")
     again = load(tmp_path / "w.json")
@@ -166,30 +177,30 @@ def test_weights_keep_their_layers(tmp_path):
     assert np.array_equal(again.layers[0][0], np.ones((2, 3)))
 
 
-def test_what_cannot_be_stored_is_refused():
+def test_what_cannot_be_stored_is_refused() -> None:
     with pytest.raises(BadInput, match="cannot store a function"):
         pack({"f": lambda: 0})
 
 
-def damage_json(folder):
+def damage_json(folder: Path) -> None:
     (folder / "value.json").write_text('{"schema": 1, "val')
 
 
-def damage_arrays(folder):
+def damage_arrays(folder: Path) -> None:
     blob = next((folder / "arrays").iterdir())
     blob.write_bytes(blob.read_bytes()[:-20])
 
 
-def drop_arrays(folder):
+def drop_arrays(folder: Path) -> None:
     next((folder / "arrays").iterdir()).unlink()
 
 
-def change_schema(folder):
+def change_schema(folder: Path) -> None:
     text = (folder / "value.json").read_text()
     (folder / "value.json").write_text(text.replace('"schema": 1', '"schema": 99'))
 
 
-def unknown_kind(folder):
+def unknown_kind(folder: Path) -> None:
     text = (folder / "value.json").read_text()
     (folder / "value.json").write_text(text.replace('"array"', '"Gadget"'))
 
@@ -205,7 +216,7 @@ def unknown_kind(folder):
         (lambda folder: (folder / "value.json").unlink(), "expected a file at"),
     ],
 )
-def test_damage_is_named_with_a_remedy(tmp_path, harm, sentence):
+def test_damage_is_named_with_a_remedy(tmp_path: Path, harm: Callable[[Path], None], sentence: str) -> None:
     save(np.arange(3), tmp_path / "value.json")
     harm(tmp_path)
     with pytest.raises(StorageError, match=sentence):

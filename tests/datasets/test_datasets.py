@@ -47,7 +47,7 @@ def refused(sentence: str) -> Any:
 def full_set(path: Path, shape: tuple[int, ...] = (28, 28), rows: int = 8200, tests: int = 2100) -> Path:
     """A stand-in for a full set: unbalanced random pictures, the first pixel telling the row."""
     rng = np.random.default_rng(0)
-    arrays = {}
+    arrays: dict[str, Any] = {}
     for part, count in (("train", rows), ("test", tests)):
         X = rng.integers(0, 256, (count, *shape), dtype=np.uint8)
         arrays |= {f"x_{part}": X, f"y_{part}": (np.arange(count) % 10).astype(np.uint8)}
@@ -540,5 +540,6 @@ def test_no_dataset_imports_torch() -> None:
 
 @pytest.mark.parametrize("option", ["full", "standardised"])
 def test_a_switch_is_true_or_false(option: str) -> None:
+    wrong: dict[str, Any] = {option: "no"}
     with pytest.raises(BadInput, match=f"expected true or false for {option}, got 'no'"):
-        datasets.load("diabetes", **{option: "no"})
+        datasets.load("diabetes", **wrong)

@@ -18,6 +18,7 @@ from divulge.contract import (
     Score,
     TaxonomyId,
     TrainingData,
+    Verdict,
     Weights,
 )
 
@@ -156,7 +157,7 @@ def hyperparameters() -> Finding[Hyperparameters]:
 def membership(rng: np.random.Generator) -> Finding[Membership]:
     rate = np.linspace(0, 1, 400)
     return Finding(
-        "none found",
+        Verdict.NONE_FOUND,
         "Members are not told apart from strangers.",
         Membership(rng.uniform(size=300), rng.uniform(size=300) > 0.9),
         power="With 150 members and 150 others, a true positive rate of 4 % at 1 % would have been found 9 times in 10.",

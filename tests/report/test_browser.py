@@ -5,16 +5,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from playwright.sync_api import Browser, Page
 
 from divulge import report
+from divulge.contract import Record
 
 from .test_page import HOSTILE, hostile_record
 
 pytestmark = pytest.mark.browser
+
+Scheme = Literal["light", "dark"]
 
 PHONE, DESKTOP = 390, 1280
 DRAWN = "() => [...document.querySelectorAll('[data-chart]')].every(chart => chart.dataset.drawn)"
@@ -39,12 +42,12 @@ class Visit:
 
 
 @pytest.fixture(scope="module")
-def file(record, tmp_path_factory) -> Path:
+def file(record: Record, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return report.write(record, tmp_path_factory.mktemp("run"))
 
 
 @contextmanager
-def visit(browser: Browser, file: Path, width: int = DESKTOP, scheme: str = "light") -> Iterator[Visit]:
+def visit(browser: Browser, file: Path, width: int = DESKTOP, scheme: Scheme = "light") -> Iterator[Visit]:
     page = browser.new_page(viewport={"width": width, "height": 844}, color_scheme=scheme)
     made = Visit(page)
     page.on("request", lambda request: made.requests.append(request.url))
@@ -60,7 +63,9 @@ def visit(browser: Browser, file: Path, width: int = DESKTOP, scheme: str = "lig
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [PHONE, DESKTOP])
-def test_the_page_is_drawn_without_a_request_a_complaint_or_a_sideways_scroll(chromium, file, width, scheme):
+def test_the_page_is_drawn_without_a_request_a_complaint_or_a_sideways_scroll(
+    chromium: Browser, file: Path, width: int, scheme: Scheme
+) -> None:
     with visit(chromium, file, width, scheme) as made:
         assert [url for url in made.requests if not url.startswith("data:")] == [file.as_uri()]
         assert made.complaints == []
@@ -73,7 +78,7 @@ def test_the_page_is_drawn_without_a_request_a_complaint_or_a_sideways_scroll(ch
 
 
 @pytest.mark.parametrize("width", [PHONE, DESKTOP])
-def test_everything_stays_within_the_width_of_the_page(chromium, file, width):
+def test_everything_stays_within_the_width_of_the_page(chromium: Browser, file: Path, width: int) -> None:
     outside = """width => [...document.querySelectorAll('main *')]
       .filter(it => !it.closest('.graph') && !it.closest('[data-chart] svg') && !it.closest('thead'))
       .filter(it => it.getBoundingClientRect().right > width + 0.5).map(it => it.outerHTML.slice(0, 80))"""
@@ -81,7 +86,7 @@ def test_everything_stays_within_the_width_of_the_page(chromium, file, width):
         assert made.ask(outside, width) == []
 
 
-def test_the_text_is_where_it_should_be(chromium, file, record):
+def test_the_text_is_where_it_should_be(chromium: Browser, file: Path, record: Record) -> None:
     with visit(chromium, file) as made:
         page = made.page
         assert page.locator("h1").inner_text() == record.title
@@ -96,7 +101,7 @@ def test_the_text_is_where_it_should_be(chromium, file, record):
         assert page.url.endswith("#finding-2")
 
 
-def test_colours_follow_the_scheme_without_redrawing(chromium, file):
+def test_colours_follow_the_scheme_without_redrawing(chromium: Browser, file: Path) -> None:
     with visit(chromium, file) as made:
         label = "[data-chart] .role-axis-label text"
         assert made.ask(BRIGHTNESS, "body") > 0.9
@@ -106,7 +111,7 @@ def test_colours_follow_the_scheme_without_redrawing(chromium, file):
         assert made.ask(BRIGHTNESS, label) > 0.5
 
 
-def test_charts_answer_the_pointer(chromium, file):
+def test_charts_answer_the_pointer(chromium: Browser, file: Path) -> None:
     with visit(chromium, file) as made:
         point = made.page.locator("[data-chart='chart-1-1'] .mark-symbol.role-mark path").nth(40)
         point.hover(force=True)
@@ -118,7 +123,7 @@ def test_charts_answer_the_pointer(chromium, file):
         assert made.ask("violations") == []
 
 
-def test_paper_is_light_and_shows_the_charts(chromium, file):
+def test_paper_is_light_and_shows_the_charts(chromium: Browser, file: Path) -> None:
     with visit(chromium, file, scheme="dark") as made:
         made.page.emulate_media(media="print", color_scheme="dark")
         assert made.ask(BRIGHTNESS, "body") == 1
@@ -129,7 +134,7 @@ def test_paper_is_light_and_shows_the_charts(chromium, file):
         assert len(made.page.pdf(format="A4")) > 50_000
 
 
-def test_headings_are_in_order_and_pictures_have_words(chromium, file):
+def test_headings_are_in_order_and_pictures_have_words(chromium: Browser, file: Path) -> None:
     with visit(chromium, file) as made:
         levels = made.ask("[...document.querySelectorAll('h1, h2, h3, h4')].map(it => Number(it.tagName[1]))")
         assert levels[0] == 1
@@ -140,7 +145,7 @@ def test_headings_are_in_order_and_pictures_have_words(chromium, file):
         assert made.ask("document.documentElement.lang") == "en"
 
 
-def test_text_stands_out_from_its_background(chromium, file):
+def test_text_stands_out_from_its_background(chromium: Browser, file: Path) -> None:
     """Contrast of at least 4.5 to 1, as WCAG asks of text, for every pair of colours that the page uses."""
     contrast = """([front, back]) => {
       const style = getComputedStyle(document.documentElement);
@@ -154,14 +159,15 @@ def test_text_stands_out_from_its_background(chromium, file):
       return (a + 0.05) / (b + 0.05);
     }"""
     pairs = [(front, back) for front in ("--ink", "--soft", "--accent") for back in ("--paper", "--raised", "--tint")]
-    for scheme in ("light", "dark"):
+    schemes: tuple[Scheme, ...] = ("light", "dark")
+    for scheme in schemes:
         with visit(chromium, file, scheme=scheme) as made:
             for pair in [*pairs, ("--on-accent", "--accent"), ("--ink", "--accent-tint")]:
                 assert made.ask(contrast, list(pair)) >= 4.5, (scheme, pair)
 
 
 @pytest.mark.parametrize("width", [PHONE, DESKTOP])
-def test_hostile_text_does_nothing_and_breaks_nothing(chromium, tmp_path, width):
+def test_hostile_text_does_nothing_and_breaks_nothing(chromium: Browser, tmp_path: Path, width: int) -> None:
     with visit(chromium, report.write(hostile_record(), tmp_path), width) as made:
         assert made.complaints == []
         assert made.ask("violations") == []

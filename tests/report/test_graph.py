@@ -11,9 +11,9 @@ NAMES = [f"thing {number}" for number in range(5)]
 
 
 @st.composite
-def records(draw):
+def records(draw: st.DrawFn) -> Record:
     """Any findings between five things, circles included."""
-    findings = []
+    findings: list[Finding[Hyperparameters]] = []
     for _ in range(draw(st.integers(0, 7))):
         inputs = dict.fromkeys(draw(st.lists(st.sampled_from(NAMES), min_size=1, max_size=3, unique=True)), "hash")
         won = draw(st.sampled_from([*NAMES, "loot", ""]))
@@ -28,7 +28,7 @@ def records(draw):
 
 @settings(deadline=None)
 @given(records())
-def test_boxes_never_overlap_and_lie_within_the_drawing(record):
+def test_boxes_never_overlap_and_lie_within_the_drawing(record: Record) -> None:
     drawing = graph.draw(record)
     for box in drawing.boxes:
         assert box.x >= 0
@@ -40,7 +40,7 @@ def test_boxes_never_overlap_and_lie_within_the_drawing(record):
         assert beside or abs(one.y - other.y) >= graph.HEIGHT
 
 
-def test_the_chain_reads_from_left_to_right(record):
+def test_the_chain_reads_from_left_to_right(record: Record) -> None:
     boxes = {box.full: box for box in graph.draw(record).boxes}
     ways = [next(box.x for full, box in boxes.items() if full.startswith(start)) for start in (
         "api:", "Gradient extraction:", "weights of api:", "Kkt reconstruction:", "training data of api:",
@@ -48,20 +48,20 @@ def test_the_chain_reads_from_left_to_right(record):
     assert ways == sorted(set(ways))
 
 
-def test_every_finding_is_an_edge_with_its_verdict_and_a_link(record):
+def test_every_finding_is_an_edge_with_its_verdict_and_a_link(record: Record) -> None:
     tried = [box for box in graph.draw(record).boxes if box.link]
     assert [box.link for box in tried] == [f"#finding-{number}" for number in range(1, 7)]
     assert [box.below for box in tried] == [str(finding.verdict) for finding in record.findings]
 
 
-def test_what_was_won_stands_apart_from_what_was_held(record):
+def test_what_was_won_stands_apart_from_what_was_held(record: Record) -> None:
     styles = {box.full.split(":")[0]: box.style for box in graph.draw(record).boxes if not box.link}
     assert styles["api"] == "start"
     assert styles["weights of api"] == "won"
     assert styles["membership of api"] == "taken"
 
 
-def test_a_line_that_skips_a_column_runs_between_its_boxes():
+def test_a_line_that_skips_a_column_runs_between_its_boxes() -> None:
     placed = layout.place({"a": 0, "b": 1, "c": 2}, [("a", "b"), ("b", "c"), ("a", "c")], box=50, gap=20)
     (column, height), *more = placed.bends[2]
     assert (column, more) == (1, [])

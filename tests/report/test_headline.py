@@ -1,13 +1,16 @@
 """The headline follows the loot, counts what ran, and claims no more than that."""
 
+from collections.abc import Iterable
+
+import numpy as np
 import pytest
 
-from divulge.contract import Finding, Holding, Hyperparameters, Membership, Provenance, Record, TrainingData
+from divulge.contract import Access, Finding, Holding, Hyperparameters, Membership, Provenance, Record, TrainingData, Verdict
 from divulge.report.headline import sentences
 from divulge.report.paths import Paths
 
 
-def leak(inputs, won, loot=None):
+def leak(inputs: Iterable[str], won: str, loot: Access | None = None) -> Finding[Access]:
     return Finding.leak(
         loot or Hyperparameters({"alpha": 1.0}),
         "won",
@@ -15,15 +18,15 @@ def leak(inputs, won, loot=None):
     )
 
 
-def nothing(verdict, inputs=("model",)):
-    return Finding(verdict, "nothing", power="some", provenance=Provenance("attack", inputs=dict.fromkeys(inputs, "hash")))
+def nothing(verdict: str) -> Finding[Access]:
+    return Finding(Verdict(verdict), "nothing", power="some", provenance=Provenance("attack", inputs={"model": "hash"}))
 
 
-def holdings(**kinds):
+def holdings(**kinds: str) -> tuple[Holding, ...]:
     return tuple(Holding(name, kind, "somewhere", "hash") for name, kind in kinds.items())
 
 
-def test_a_chain_is_one_sentence_from_the_first_thing_held_to_the_last_thing_won(record):
+def test_a_chain_is_one_sentence_from_the_first_thing_held_to_the_last_thing_won(record: Record) -> None:
     said = sentences(record)
     assert said[0] == "3 of 5 attacks won something."
     assert said[1] == (
@@ -33,7 +36,7 @@ def test_a_chain_is_one_sentence_from_the_first_thing_held_to_the_last_thing_won
     assert len(said) == 3
 
 
-def test_one_step_names_what_it_started_from():
+def test_one_step_names_what_it_started_from() -> None:
     record = Record("", holdings(model="fitted", data="training_data"), (leak(["model", "data"], "loot"),))
     assert sentences(record) == [
         "The one attack that ran won something.",
@@ -41,20 +44,20 @@ def test_one_step_names_what_it_started_from():
     ]
 
 
-def test_several_things_won_from_the_same_are_one_sentence(record):
+def test_several_things_won_from_the_same_are_one_sentence(record: Record) -> None:
     loot = record.findings[3].loot
     assert isinstance(loot, Membership)
     record = Record("", holdings(model="predictions"), (leak(["model"], "a"), leak(["model"], "b", loot)))
     assert sentences(record)[1:] == ["From `model`, hyperparameters and membership were won."]
 
 
-def test_help_from_other_things_held_is_named():
+def test_help_from_other_things_held_is_named() -> None:
     kinds = {"api": "gradients", "people": "candidates", "copy": "weights", "who": "membership"}
     record = Record("", holdings(**kinds), (leak(["api"], "copy"), leak(["copy", "people"], "who")))
     assert "(`api`), with `people`, tells who was in the training data in 2 steps" in sentences(record)[1]
 
 
-def test_no_leak_is_evidence_about_these_attacks_only():
+def test_no_leak_is_evidence_about_these_attacks_only() -> None:
     record = Record("", holdings(model="predictions"), (nothing("none found"), nothing("none found"), nothing("failed")))
     assert sentences(record) == [
         "No leak found by the 2 attacks that ran: evidence of resistance to these attacks only.",
@@ -63,22 +66,22 @@ def test_no_leak_is_evidence_about_these_attacks_only():
 
 
 @pytest.mark.parametrize("verdicts", [(), ("not applicable",), ("failed", "not applicable")])
-def test_where_nothing_ran_to_its_end_nothing_is_claimed(verdicts):
+def test_where_nothing_ran_to_its_end_nothing_is_claimed(verdicts: tuple[str, ...]) -> None:
     record = Record("", holdings(model="predictions"), tuple(map(nothing, verdicts)))
     assert sentences(record)[0] == "No attack ran to its end: nothing is known of what this gives away."
 
 
-def test_an_attack_called_on_its_own_still_has_a_headline():
-    finding = Finding.leak(TrainingData([[1.0]]), "won")
+def test_an_attack_called_on_its_own_still_has_a_headline() -> None:
+    finding = Finding.leak(TrainingData(np.array([[1.0]])), "won")
     assert sentences(Record("", (), (finding,)))[1] == "Training data was won."
 
 
-def test_a_record_that_goes_in_a_circle_ends():
+def test_a_record_that_goes_in_a_circle_ends() -> None:
     circle = Record("", holdings(a="weights", b="training_data"), (leak(["a"], "b"), leak(["b"], "a")))
     assert sentences(circle)[0] == "2 of 2 attacks won something."
     assert set(Paths(circle).depths) == {"a", "b"}
 
 
-def test_loot_of_an_attack_that_is_no_leak_is_drawn_but_not_claimed(record):
+def test_loot_of_an_attack_that_is_no_leak_is_drawn_but_not_claimed(record: Record) -> None:
     assert Paths(record).makers["membership of api"].leak is False
     assert not any("membership" in sentence for sentence in sentences(record))

@@ -16,7 +16,7 @@ from divulge.report import scores, wording
         (math.nan, "not a number"), (math.inf, "∞"), (-math.inf, "−∞"),
     ],
 )  # fmt: skip
-def test_a_number_has_the_digits_that_help(value, said):
+def test_a_number_has_the_digits_that_help(value: float | None, said: str) -> None:
     assert wording.number(value) == said
 
 
@@ -24,7 +24,7 @@ def test_a_number_has_the_digits_that_help(value, said):
     ("seconds", "said"),
     [(0.001, "under 0.1 s"), (1.53, "1.5 s"), (42, "42 s"), (192.4, "3 min 12 s"), (600.2, "10 min"), (7500, "2 h 5 min")],
 )
-def test_a_duration_is_said_as_people_say_it(seconds, said):
+def test_a_duration_is_said_as_people_say_it(seconds: float, said: str) -> None:
     assert wording.duration(seconds) == said
 
 
@@ -32,7 +32,7 @@ def test_a_duration_is_said_as_people_say_it(seconds, said):
     ("title", "said"),
     [("GradientExtraction", "Gradient extraction"), ("KKT by hand", "KKT by hand"), ("span_membership", "Span membership")],
 )
-def test_an_attack_is_called_by_words(title, said):
+def test_an_attack_is_called_by_words(title: str, said: str) -> None:
     assert wording.attack(Finding.failed("no", provenance=Provenance("x", title))) == said
 
 
@@ -51,23 +51,32 @@ def test_an_attack_is_called_by_words(title, said):
         (Score(0.5, math.inf, "coin", better="lower"), "cannot be compared"),
     ],
 )
-def test_a_score_is_set_against_its_null(score, said):
+def test_a_score_is_set_against_its_null(score: Score, said: str) -> None:
     assert scores.against(score) == said
 
 
-def test_a_bar_is_in_proportion():
-    bar = scores.bar(Score(1.0, 0.5, "coin", interval=(0.75, 1.0)))
+def drawn(score: Score) -> scores.Bar:
+    bar = scores.bar(score)
+    assert bar is not None
+    return bar
+
+
+def test_a_bar_is_in_proportion() -> None:
+    bar = drawn(Score(1.0, 0.5, "coin", interval=(0.75, 1.0)))
     assert (bar.null - scores.MARGIN) * 2 == pytest.approx(bar.value - scores.MARGIN, abs=0.2)
-    assert bar.interval == (pytest.approx((bar.null + bar.value) / 2, abs=0.1), bar.value)
+    assert bar.interval is not None
+    low, high = bar.interval
+    assert low == pytest.approx((bar.null + bar.value) / 2, abs=0.1)
+    assert high == bar.value
     assert not bar.log
 
 
-def test_values_far_apart_are_drawn_on_a_logarithmic_line():
-    bar = scores.bar(Score(1e-8, 1.0, "random", better="lower", published=1e-4))
+def test_values_far_apart_are_drawn_on_a_logarithmic_line() -> None:
+    bar = drawn(Score(1e-8, 1.0, "random", better="lower", published=1e-4))
     assert bar.log
     assert bar.published == pytest.approx((bar.value + bar.null) / 2, abs=0.1)
 
 
 @pytest.mark.parametrize("score", [Score(math.nan, 0.5, ""), Score(1.0, math.inf, ""), Score(0.5, 0.5, "")])
-def test_where_there_is_nothing_to_draw_there_is_no_bar(score):
+def test_where_there_is_nothing_to_draw_there_is_no_bar(score: Score) -> None:
     assert scores.bar(score) is None

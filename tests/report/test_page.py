@@ -37,13 +37,13 @@ def text(page: str) -> str:
     return re.sub(r"\s+", " ", entities.unescape(re.sub(r"<[^>]*>", "", body)))
 
 
-def test_a_page_with_100_pictures_and_7_charts_is_under_2_megabytes(html):
+def test_a_page_with_100_pictures_and_7_charts_is_under_2_megabytes(html: str) -> None:
     assert html.count("<img ") >= 100
     assert html.count("data-chart=") == 7
     assert len(html.encode()) < 2_000_000
 
 
-def test_pictures_that_do_not_compress_are_fewer_and_the_page_stays_under_2_megabytes(record):
+def test_pictures_that_do_not_compress_are_fewer_and_the_page_stays_under_2_megabytes(record: Record) -> None:
     noise = np.random.default_rng(0).uniform(size=(100, 32, 32, 3))
     finding = record.findings[1]
     worst = replace(
@@ -57,12 +57,12 @@ def test_pictures_that_do_not_compress_are_fewer_and_the_page_stays_under_2_mega
     assert len(page.encode()) < 2_000_000
 
 
-def test_the_same_record_gives_the_same_bytes(record, html):
+def test_the_same_record_gives_the_same_bytes(record: Record, html: str) -> None:
     assert report.render(record) == html
     assert report.render(full_record()) == html
 
 
-def test_another_process_gives_the_same_bytes(html):
+def test_another_process_gives_the_same_bytes(html: str) -> None:
     script = (
         "import hashlib; from divulge import report; from report.example import full_record; "
         "print(hashlib.sha256(report.render(full_record()).encode()).hexdigest())"
@@ -72,19 +72,19 @@ def test_another_process_gives_the_same_bytes(html):
     assert other.stdout.strip() == hashlib.sha256(html.encode()).hexdigest()
 
 
-def test_a_record_read_back_from_disk_gives_the_same_page(record, html, tmp_path):
+def test_a_record_read_back_from_disk_gives_the_same_page(record: Record, html: str, tmp_path: Path) -> None:
     storage.save(record, tmp_path / "findings.json")
     assert report.render(storage.load(tmp_path / "findings.json")) == html
 
 
-def test_write_leaves_one_file_and_says_where(record, html, tmp_path):
+def test_write_leaves_one_file_and_says_where(record: Record, html: str, tmp_path: Path) -> None:
     path = report.write(record, tmp_path / "run")
     assert path == tmp_path / "run" / "report.html"
     assert path.read_text("utf-8") == html
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_every_finding_shows_all_that_it_carries(record, html):
+def test_every_finding_shows_all_that_it_carries(record: Record, html: str) -> None:
     shown = text(html)
     for finding in record.findings:
         assert finding.summary.replace("`", "") in shown
@@ -104,7 +104,7 @@ def test_every_finding_shows_all_that_it_carries(record, html):
         assert expected in shown
 
 
-def test_loot_is_told_in_a_few_words(html):
+def test_loot_is_told_in_a_few_words(html: str) -> None:
     shown = text(html)
     assert "64 × 784" in shown
     assert "50,305 parameters, exact." in shown
@@ -113,7 +113,7 @@ def test_loot_is_told_in_a_few_words(html):
     assert "called members 33" in shown
 
 
-def test_what_did_not_run_is_listed_with_its_reason(record, html):
+def test_what_did_not_run_is_listed_with_its_reason(record: Record, html: str) -> None:
     section = text(html[html.index('id="not-run"') : html.index('id="held"')])
     for name, reason in (*record.unmet.items(), *record.broken.items()):
         assert name in section
@@ -122,20 +122,22 @@ def test_what_did_not_run_is_listed_with_its_reason(record, html):
     assert "the budget of 600 seconds ran out" in section
 
 
-def test_an_incomplete_audit_says_so_before_anything_else(record):
+def test_an_incomplete_audit_says_so_before_anything_else(record: Record) -> None:
     shown = text(report.render(replace(record, complete=False)))
     assert shown.index("This audit is incomplete.") < shown.index("attacks won something")
     assert "This audit is incomplete." not in text(report.render(record))
 
 
-def test_the_page_makes_no_promises(html, record):
+def test_the_page_makes_no_promises(html: str, record: Record) -> None:
     quiet = replace(record, findings=tuple(one for one in record.findings if one.verdict == "none found"))
     for page in (html, report.render(quiet)):
         assert not re.search(r"\b(compliant|compliance|anonymous|safe)\b", text(page), re.IGNORECASE)
 
 
-def test_the_policy_names_every_script_and_style_by_its_hash_and_nothing_else(html):
-    policy = entities.unescape(re.search(r'Content-Security-Policy" content="([^"]*)"', html).group(1))
+def test_the_policy_names_every_script_and_style_by_its_hash_and_nothing_else(html: str) -> None:
+    found = re.search(r'Content-Security-Policy" content="([^"]*)"', html)
+    assert found is not None
+    policy = entities.unescape(found.group(1))
     rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
     scripts = re.findall(r'<script type="module">(.*?)</script>', html, re.DOTALL)
     styles = re.findall(r"<style>(.*?)</style>", html, re.DOTALL)
@@ -146,14 +148,14 @@ def test_the_policy_names_every_script_and_style_by_its_hash_and_nothing_else(ht
     assert "unsafe" not in policy
 
 
-def test_without_a_chart_no_script_is_carried_along(record):
+def test_without_a_chart_no_script_is_carried_along(record: Record) -> None:
     page = report.render(replace(record, findings=(replace(record.findings[0], figures=()),)))
     assert "<script" not in page
     assert "script-src &#39;none&#39;" in page
     assert len(page) < 100_000
 
 
-def test_hostile_text_stays_text():
+def test_hostile_text_stays_text() -> None:
     page = report.render(hostile_record())
     assert "<script>alert" not in page
     assert "<img src=x" not in page
@@ -161,12 +163,12 @@ def test_hostile_text_stays_text():
     assert HOSTILE.replace("`", "") in text(page)
 
 
-def test_an_empty_record_is_a_page():
+def test_an_empty_record_is_a_page() -> None:
     shown = text(report.render(Record("Nothing", (), ())))
     assert "nothing is known of what this gives away" in shown
 
 
-def test_importing_the_room_is_cheap_and_a_missing_library_is_named():
+def test_importing_the_room_is_cheap_and_a_missing_library_is_named() -> None:
     script = (
         "import sys, divulge.report as report; from divulge.contract import Record; "
         "assert not {'altair', 'jinja2', 'vl_convert', 'PIL'} & set(sys.modules); sys.modules['altair'] = None; "
@@ -184,7 +186,7 @@ def hashed(content: str) -> str:
 
 def hostile_record() -> Record:
     """A record whose every text tries to leave its place."""
-    figure = Curve(HOSTILE, HOSTILE, HOSTILE, {HOSTILE: ([1.0, 2.0], [1.0, 3.0])}, marks={HOSTILE: 1.5})
+    figure = Curve(HOSTILE, HOSTILE, HOSTILE, {HOSTILE: (np.array([1.0, 2.0]), np.array([1.0, 3.0]))}, marks={HOSTILE: 1.5})
     finding = Finding.leak(
         Hyperparameters({HOSTILE: 1.0}),
         HOSTILE,
@@ -193,7 +195,13 @@ def hostile_record() -> Record:
         notes=(HOSTILE,),
         remedy=(HOSTILE,),
         provenance=Provenance(
-            HOSTILE, HOSTILE, HOSTILE, {HOSTILE: HOSTILE}, {HOSTILE: HOSTILE}, HOSTILE, 0, {HOSTILE: HOSTILE}
+            HOSTILE,
+            HOSTILE,
+            HOSTILE,
+            options={HOSTILE: HOSTILE},
+            inputs={HOSTILE: HOSTILE},
+            won=HOSTILE,
+            versions={HOSTILE: HOSTILE},
         ),
     )
     return Record(
@@ -207,6 +215,6 @@ def hostile_record() -> Record:
 
 
 @pytest.mark.parametrize("verdict", ["leak", "none-found", "not-applicable", "failed"])
-def test_a_verdict_has_a_sign_and_a_word_of_its_own(html, verdict):
+def test_a_verdict_has_a_sign_and_a_word_of_its_own(html: str, verdict: str) -> None:
     assert f'<symbol id="sign-{verdict}"' in html
     assert re.search(rf'class="badge {verdict}">.*?#sign-{verdict}.*?{verdict.replace("-", " ")}</span>', html)

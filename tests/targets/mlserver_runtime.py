@@ -1,13 +1,14 @@
 """What MLServer runs in the tests: a small ReLU network that answers values and, as other outputs, their gradients."""
 
 import numpy as np
-import served_network
 from mlserver import MLModel
 from mlserver.errors import InferenceError
 from mlserver.types import InferenceRequest, InferenceResponse, ResponseOutput
 
+from . import served_network
 
-class Network(MLModel):
+
+class Network(MLModel):  # type: ignore[misc]  # MLServer has no types
     async def predict(self, payload: InferenceRequest) -> InferenceResponse:
         points = payload.inputs[0]
         precision = {"FP64": np.float64, "FP32": np.float32}[points.datatype]

@@ -64,8 +64,12 @@ def npz(path: Path, **named: Any) -> Path:
 
 def columns_in(path: Path, columns: dict[str, Any]) -> None:
     frame = pd.DataFrame(columns)
-    write = {".npz": lambda: npz(path, **columns), ".csv": lambda: frame.to_csv(path, index=False)}
-    write.get(path.suffix, lambda: frame.to_parquet(path))()
+    if path.suffix == ".npz":
+        npz(path, **columns)
+    elif path.suffix == ".csv":
+        frame.to_csv(path, index=False)
+    else:
+        frame.to_parquet(path)
 
 
 def network(seed: int = 0, outputs: int = 2) -> nn.Sequential:
@@ -88,7 +92,7 @@ matrices = arrays(np.float64, st.tuples(st.integers(1, 6), st.integers(1, 4)), e
 def test_points_and_labels_come_back_bit_for_bit(tmp_path: Path, points: Any, ending: str) -> None:
     path = tmp_path / f"points.{ending}"
     target = points[:, 0] * 0.5
-    options = {"target": "y"}
+    options: dict[str, Any] = {"target": "y"}
     if ending == "npz":
         np.savez(path, X=points, y=target)
     elif ending == "npy":
@@ -153,7 +157,7 @@ def test_poison_and_pipelines_have_labels(tmp_path: Path) -> None:
     assert isinstance(pipeline, Pipeline)
     assert (len(pipeline.X), len(pipeline.X_val), pipeline.learner) == (12, 5, "ridge")
     renamed = npz(tmp_path / "b.npz", x=X, t=Y, xv=X[:4], tv=Y[:4])
-    named = {"features": "x", "target": "t", "validation_features": "xv", "validation_target": "tv"}
+    named: dict[str, Any] = {"features": "x", "target": "t", "validation_features": "xv", "validation_target": "tv"}
     assert len(read("pipeline", renamed, **named).X_val) == 4
 
 
@@ -430,6 +434,7 @@ def graph(module: nn.Sequential, *, gemm: bool = True, transposed: bool = True, 
             nodes.append(helper.make_node("Relu", [flow], [out]))
             flow = out
             continue
+        assert isinstance(part, nn.Linear)
         W, b = (value.detach().numpy() for value in (part.weight, part.bias))
         kept += [numpy_helper.from_array(W if gemm and transposed else W.T.copy(), f"W{index}")]
         kept += [numpy_helper.from_array(b, f"b{index}")]
@@ -456,7 +461,7 @@ def test_an_onnx_chain_predicts_as_the_module_does(tmp_path: Path, how: str) -> 
 
 def test_gemm_factors_and_constants_are_honoured(tmp_path: Path) -> None:
     W, b = np.arange(6.0).reshape(2, 3), np.array([1.0, -1.0])
-    constant = helper.make_node("Constant", [], ["c"], value=numpy_helper.from_array(np.float64(10.0)))
+    constant = helper.make_node("Constant", [], ["c"], value=numpy_helper.from_array(np.array(10.0)))
     gemm = helper.make_node("Gemm", ["x", "W", "b"], ["y"], transB=1, alpha=2.0, beta=3.0)
     shift = helper.make_node("Add", ["y", "c"], ["z"])
     ends = [helper.make_tensor_value_info(name, TensorProto.DOUBLE, None) for name in "xz"]
@@ -597,7 +602,9 @@ def test_the_mean_lies_where_the_audit_file_says(tmp_path: Path) -> None:
     np.save(tmp_path / "mean.npy", np.arange(6.0))
     text = '[held.network]\nkind = "weights"\nfile = "nets/net.npz"\nshape = [2, 3]\nmean = "mean.npy"\n'
     (tmp_path / "audit.toml").write_text(text)
-    np.testing.assert_array_equal(audit_file.read(tmp_path / "audit.toml").held["network"].mean, np.arange(6.0))
+    network = audit_file.read(tmp_path / "audit.toml").held["network"]
+    assert isinstance(network, Weights)
+    np.testing.assert_array_equal(network.mean, np.arange(6.0))
     (tmp_path / "audit.toml").write_text(text.replace("[2, 3]", "[2, 4]"))
     with refused(r"\[held.network\]: a picture of shape \(2, 4\) does not fill 6 features"):
         audit_file.read(tmp_path / "audit.toml")
@@ -674,7 +681,7 @@ def test_common_models_need_no_pickle(tmp_path: Path, model: Any) -> None:
     np.testing.assert_array_equal(target.value(X), Predictions.of(model).value(X))
 
 
-class Stranger(Ridge):
+class Stranger(Ridge):  # type: ignore[misc]  # scikit-learn has no types
     """A type nobody has heard of."""
 
 
@@ -723,7 +730,7 @@ def test_a_pickle_of_something_else_is_refused(tmp_path: Path) -> None:
 
 def test_fitted_arrays_name_their_learner(tmp_path: Path) -> None:
     path = npz(tmp_path / "model.npz", dual_coef=Y)
-    options = {"kernel": "rbf", "gamma": 0.5, "settings": {"tol": 1e-4}}
+    options: dict[str, Any] = {"kernel": "rbf", "gamma": 0.5, "settings": {"tol": 1e-4}}
     held = read("fitted", path, learner="kernel_ridge", **options)
     assert held.learner == "kernel_ridge"
     assert held.kernel == Kernel("rbf", 0.5)

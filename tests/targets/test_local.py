@@ -62,12 +62,14 @@ class Written(nn.Module):
         self.first, self.last = nn.Linear(5, 7), nn.Linear(7, 2)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.last(torch.relu(self.first(x)))
+        answer: torch.Tensor = self.last(torch.relu(self.first(x)))
+        return answer
 
 
 class Bent(Written):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.last(torch.tanh(self.first(x)))
+        answer: torch.Tensor = self.last(torch.tanh(self.first(x)))
+        return answer
 
 
 def refused(sentence: str) -> Any:
@@ -124,11 +126,12 @@ def test_asking_changes_nothing_about_a_module() -> None:
 
 
 def test_a_module_that_writes_into_its_input_has_gradients() -> None:
-    module = nn.Sequential(nn.ReLU(inplace=True), nn.Linear(5, 1)).double()
+    linear = nn.Linear(5, 1)
+    module = nn.Sequential(nn.ReLU(inplace=True), linear).double()
     points = X.copy()
     slopes = Gradients.of(module).gradient(points)
     np.testing.assert_array_equal(points, X)
-    np.testing.assert_allclose(slopes, (X > 0) * module[1].weight.detach().numpy())
+    np.testing.assert_allclose(slopes, (X > 0) * linear.weight.detach().numpy())
 
 
 def test_a_target_stays_the_model_its_identity_names() -> None:
@@ -136,7 +139,7 @@ def test_a_target_stays_the_model_its_identity_names() -> None:
     target = Predictions.of(module)
     before = target.value(X)
     with torch.no_grad():
-        module[0].weight += 1
+        next(module.parameters()).add_(1)
     np.testing.assert_array_equal(target.value(X), before)
     assert Predictions.of(module).identity != target.identity
 
@@ -164,7 +167,8 @@ def test_a_module_whose_width_cannot_be_found_says_what_to_do() -> None:
 def test_a_module_that_takes_other_points_says_what_it_said() -> None:
     class Crooked(Written):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return self.first(self.last(x))
+            answer: torch.Tensor = self.first(self.last(x))
+            return answer
 
     class Pair(Written):
         def forward(self, x: torch.Tensor) -> Any:
@@ -179,7 +183,7 @@ def test_a_module_that_takes_other_points_says_what_it_said() -> None:
 def test_a_module_without_slopes_refuses_gradients() -> None:
     class Decides(Written):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return (self.first(x) > 0).double()
+            return torch.gt(self.first(x), 0).double()
 
     with refused("can be differentiated"):
         Gradients.of(Decides()).gradient(X)
@@ -193,7 +197,8 @@ def test_a_module_that_cannot_be_copied_is_refused() -> None:
             self.kept = self.first.weight * 2
 
         def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return self.first(x)
+            answer: torch.Tensor = self.first(x)
+            return answer
 
     with refused("expected a module that can be copied, got Tied"):
         Predictions.of(Tied())
@@ -257,7 +262,7 @@ def test_what_cannot_be_asked_is_refused() -> None:
     with refused("expected an estimator that predicts, got StandardScaler"):
         Predictions.of(StandardScaler().fit(X))
 
-    class Names(LinearRegression):
+    class Names(LinearRegression):  # type: ignore[misc]  # scikit-learn has no types
         def predict(self, rows: Any) -> Any:
             return np.full(len(rows), "yes")
 
@@ -279,7 +284,8 @@ def test_what_cannot_be_asked_is_refused() -> None:
 def test_layers_predict_as_the_module_does(widths: list[int], bias: bool, nested: bool, padded: bool, seed: int) -> None:
     module = mlp(widths, bias=bias, seed=seed)
     if nested:
-        module = nn.Sequential(nn.Sequential(*module[:1]), *module[1:])
+        first, *others = module
+        module = nn.Sequential(nn.Sequential(first), *others)
     if padded:
         module = nn.Sequential(nn.Flatten(), module, nn.Identity(), nn.Dropout(0.5)).eval()
     module = module.double()
@@ -300,7 +306,7 @@ def test_layers_are_copies() -> None:
     held = Weights.of(module)
     before = held.layers[0][0].copy()
     with torch.no_grad():
-        module[0].weight += 1
+        next(module.parameters()).add_(1)
     np.testing.assert_array_equal(held.layers[0][0], before)
 
 
@@ -429,7 +435,8 @@ def test_a_linear_learner_gives_its_coefficients_and_settings(estimator: Any, le
     assert fitted.intercept is not None
     np.testing.assert_array_equal(fitted.coef, estimator.coef_)
     np.testing.assert_array_equal(fitted.intercept, estimator.intercept_)
-    assert fitted.kernel is fitted.dual_coef is None
+    assert fitted.kernel is None
+    assert fitted.dual_coef is None
     assert known.items() <= fitted.settings.items()
 
 
@@ -440,9 +447,9 @@ def test_without_an_intercept_there_is_none() -> None:
 
 def test_several_targets_keep_their_shapes() -> None:
     both = np.column_stack([Y, -Y])
-    assert np.shape(Fitted.of(Ridge().fit(X, both)).coef) == (2, 5)
-    assert np.shape(Fitted.of(KernelRidge().fit(X, both)).dual_coef) == (60, 2)
-    assert np.shape(Fitted.of(KernelRidge().fit(X, Y)).dual_coef) == (60,)
+    primal = Fitted.of(Ridge().fit(X, both)).coef
+    duals = [Fitted.of(KernelRidge().fit(X, target)).dual_coef for target in (both, Y)]
+    assert [None if found is None else found.shape for found in (primal, *duals)] == [(2, 5), (60, 2), (60,)]
 
 
 @pytest.mark.parametrize("name", ["linear", "rbf", "laplacian", "poly", "polynomial", "sigmoid", "cosine"])
@@ -469,11 +476,11 @@ def test_kernels_that_cannot_be_written_down_are_refused() -> None:
 def test_unfitted_and_unsupported_learners_are_refused() -> None:
     for estimator in (Ridge(), KernelRidge(), LassoCV()):
         with refused("call fit first"):
-            Fitted.of(estimator)  # type: ignore[arg-type]  # read by Fitted
+            Fitted.of(estimator)
         with refused("call fit first"):
             Hyperparameters.of(estimator)
     with refused("Ridge, RidgeCV, .*Lasso, .*KernelRidge, .*got MultiTaskLasso"):
-        Fitted.of(MultiTaskLasso())  # type: ignore[arg-type]  # the mistake is the test
+        Fitted.of(MultiTaskLasso())
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,7 @@ def mlserver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         (folder / name).mkdir()
         model = {
             "name": name,
-            "implementation": "mlserver_runtime.Network",
+            "implementation": "targets.mlserver_runtime.Network",
             "platform": "numpy",
             "versions": [version] if version else [],
             "inputs": [{"name": "points", "datatype": datatype, "shape": shape}],
@@ -77,7 +77,7 @@ def mlserver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             "parameters": {"version": version},
         }
         (folder / name / "model-settings.json").write_text(json.dumps(model))
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
     command = [str(Path(sys.executable).parent / "mlserver"), "start", str(folder)]
     with (folder / "log").open("w") as log:
         process = subprocess.Popen(command, env=environment, cwd=folder, stdout=log, stderr=log)

@@ -41,6 +41,8 @@ def test_a_pipeline_of_pictures_knows_their_shape_and_its_limits() -> None:
     assert held().shape == (28, 28)
     assert held().low is None
     limited = held(low=0, high=1)
+    assert isinstance(limited.low, np.ndarray)
+    assert isinstance(limited.high, np.ndarray)
     assert (np.unique(limited.low).tolist(), np.unique(limited.high).tolist()) == ([0], [1])
     with pytest.raises(BadInput, match="widen the box"):
         held(high=0.5)
