@@ -12,6 +12,8 @@ from hypothesis import settings
 from playwright.sync_api import Browser, Playwright, sync_playwright
 
 HOW = "no browser found: install chromium, set DIVULGE_CHROMIUM to one, or run `playwright install chromium`"
+PATIENCE = 300_000.0
+"Milliseconds that a browser on a loaded machine may take for anything; a tenth of a second is usual."
 QUIET = [
     "--disable-background-networking",
     "--disable-component-update",
@@ -62,6 +64,6 @@ def chromium() -> Iterator[Browser]:
                 pytest.fail(HOW)
             pytest.skip(HOW)
         root = hasattr(os, "geteuid") and os.geteuid() == 0  # Chromium's own sandbox does not start for root
-        browser = playwright.chromium.launch(executable_path=path, args=QUIET + ["--no-sandbox"] * root)
+        browser = playwright.chromium.launch(executable_path=path, args=QUIET + ["--no-sandbox"] * root, timeout=PATIENCE)
         yield browser
         browser.close()

@@ -4,6 +4,8 @@ import subprocess
 import sys
 from collections.abc import Mapping
 
+import pytest
+
 from divulge import registry
 from divulge.attacks import HyperparameterStealing
 
@@ -14,20 +16,26 @@ def divulge(environment: Mapping[str, str], *arguments: str) -> subprocess.Compl
     )
 
 
+@pytest.fixture(scope="module")
+def listed(plugin: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """What `divulge attacks` says where the plug-in is installed."""
+    return divulge(plugin, "attacks")
+
+
 def test_our_own_attacks_are_registered_like_any_other() -> None:
     assert registry.attacks()["hyperparameters"] is HyperparameterStealing
 
 
-def test_a_plug_in_is_listed_and_has_flags_nobody_wrote(plugin: dict[str, str]) -> None:
-    listed = divulge(plugin, "attacks")
+def test_a_plug_in_is_listed_and_has_flags_nobody_wrote(
+    plugin: dict[str, str], listed: subprocess.CompletedProcess[str]
+) -> None:
     assert "resampled-mean" in listed.stdout
     helped = divulge(plugin, "attack", "resampled-mean", "--help")
     assert "--resamples" in helped.stdout
     assert "How many times to draw the rows again." in helped.stdout
 
 
-def test_a_broken_plug_in_is_named_and_skipped(plugin: dict[str, str]) -> None:
-    listed = divulge(plugin, "attacks")
+def test_a_broken_plug_in_is_named_and_skipped(listed: subprocess.CompletedProcess[str]) -> None:
     assert listed.returncode == 0
     assert "plug-in skipped: broken" in listed.stderr
     assert "a library that nobody has" in listed.stderr
@@ -36,8 +44,9 @@ def test_a_broken_plug_in_is_named_and_skipped(plugin: dict[str, str]) -> None:
     assert "hyperparameters" in listed.stdout
 
 
-def test_a_plug_in_cannot_take_the_name_of_an_attack_of_ours(plugin: dict[str, str]) -> None:
-    listed = divulge(plugin, "attacks")
+def test_a_plug_in_cannot_take_the_name_of_an_attack_of_ours(
+    plugin: dict[str, str], listed: subprocess.CompletedProcess[str]
+) -> None:
     assert "plug-in skipped: hyperparameters" in listed.stderr
     assert "the name is taken by divulge.attacks.hyperparameters" in listed.stderr
     assert "--confidence" in divulge(plugin, "attack", "hyperparameters", "--help").stdout

@@ -19,6 +19,8 @@ pytestmark = pytest.mark.browser
 
 Scheme = Literal["light", "dark"]
 
+PATIENCE = 300_000.0
+"Milliseconds that a page on a loaded machine may take for anything."
 PHONE, DESKTOP = 390, 1280
 DRAWN = "() => [...document.querySelectorAll('[data-chart]')].every(chart => chart.dataset.drawn)"
 WATCH = "window.violations = []; addEventListener('securitypolicyviolation', it => violations.push(it.violatedDirective))"
@@ -49,6 +51,7 @@ def file(record: Record, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @contextmanager
 def visit(browser: Browser, file: Path, width: int = DESKTOP, scheme: Scheme = "light") -> Iterator[Visit]:
     page = browser.new_page(viewport={"width": width, "height": 844}, color_scheme=scheme)
+    page.set_default_timeout(PATIENCE)
     made = Visit(page)
     page.on("request", lambda request: made.requests.append(request.url))
     page.on("console", lambda message: made.complaints.append(message.text))

@@ -29,8 +29,10 @@ from divulge.targets.ledger import Ledger
 
 from . import served_network
 
-READY_WITHIN = 60.0
-"Seconds that a loaded machine may take to start MLServer; two are usual."
+PATIENCE = 300.0
+"Seconds to wait for another process on a loaded machine, before calling it broken; two are usual."
+STARTS = 3
+"Between the choice of a port and its use another process may take it; three times in a row is no accident."
 
 X = np.random.default_rng(0).standard_normal((20, 4))
 
@@ -57,9 +59,6 @@ def free_ports(count: int) -> list[int]:
 def mlserver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Where the models of an MLServer are, on loopback only."""
     folder = tmp_path_factory.mktemp("mlserver")
-    http, grpc = free_ports(2)
-    settings = {"host": "127.0.0.1", "http_port": http, "grpc_port": grpc, "metrics_endpoint": None, "parallel_workers": 0}
-    (folder / "settings.json").write_text(json.dumps(settings))
     for name, version, datatype, shape, outputs in (
         ("mine", "3", "FP64", [-1, 4], ["value", "gradient", "magnitude"]),
         ("mine-explainer", "3", "FP64", [-1, 4], ["gradient"]),
@@ -77,35 +76,50 @@ def mlserver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             "parameters": {"version": version},
         }
         (folder / name / "model-settings.json").write_text(json.dumps(model))
+    for _ in range(STARTS):
+        http, grpc = free_ports(2)
+        process = start(folder, http, grpc)
+        try:
+            if is_ready(f"http://127.0.0.1:{http}/v2/health/ready", process):
+                yield f"http://127.0.0.1:{http}/v2/models"
+                return
+        finally:
+            stop(process)
+    pytest.fail(f"MLServer did not start:\n{(folder / 'log').read_text()}")
+
+
+def start(folder: Path, http: int, grpc: int) -> "subprocess.Popen[bytes]":
+    settings = {"host": "127.0.0.1", "http_port": http, "grpc_port": grpc, "metrics_endpoint": None, "parallel_workers": 0}
+    (folder / "settings.json").write_text(json.dumps(settings))
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
     command = [str(Path(sys.executable).parent / "mlserver"), "start", str(folder)]
-    with (folder / "log").open("w") as log:
-        process = subprocess.Popen(command, env=environment, cwd=folder, stdout=log, stderr=log)
+    with (folder / "log").open("a") as log:
+        return subprocess.Popen(command, env=environment, cwd=folder, stdout=log, stderr=log)
+
+
+def stop(process: "subprocess.Popen[bytes]") -> None:
+    process.terminate()
     try:
-        wait_until_ready(f"http://127.0.0.1:{http}/v2/health/ready", process, folder / "log")
-        yield f"http://127.0.0.1:{http}/v2/models"
-    finally:
-        process.terminate()
-        try:
-            process.wait(20)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        process.wait(20)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
-def wait_until_ready(url: str, process: "subprocess.Popen[bytes]", log: Path) -> None:
+def is_ready(url: str, process: "subprocess.Popen[bytes]") -> bool:
+    """Wait until the server answers; false where it ended instead, or takes too long."""
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    deadline = time.monotonic() + READY_WITHIN
+    deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline and process.poll() is None:
         try:
             opener.open(url, timeout=5).close()
-            return
+            return process.poll() is None
         except urllib.error.HTTPError as error:
             error.close()
         except OSError:
             pass
         time.sleep(0.1)
-    pytest.fail(f"MLServer did not start:\n{log.read_text()}")
+    return False
 
 
 @pytest.mark.parametrize("explanation", ["output:gradient", "model:mine-explainer", "model:mine:gradient"])
@@ -453,9 +467,12 @@ def test_a_token_that_cannot_be_sent_is_not_repeated(monkeypatch: pytest.MonkeyP
 
 
 def test_a_server_that_is_not_there_is_named() -> None:
-    url = f"http://127.0.0.1:{free_ports(1)[0]}/v2/models/mine"
-    with pytest.raises(BadInput, match=r"no answer from .*Connection refused; check that the server runs there") as raised:
-        remote.connect("predictions", url, {})
+    with socket.socket() as deaf:  # holds the port, so that nobody else takes it, and does not listen
+        deaf.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{deaf.getsockname()[1]}/v2/models/mine"
+        sentence = r"no answer from .*Connection refused; check that the server runs there"
+        with pytest.raises(BadInput, match=sentence) as raised:
+            remote.connect("predictions", url, {})
     assert "\n" not in str(raised.value)
 
 
@@ -535,16 +552,16 @@ def test_what_a_killed_audit_was_answered_is_not_asked_again(stub: Stub, tmp_pat
         reply = plain(path, body, headers)
         if len(stub.rows) == 15:
             reached.set()
-            release.wait(30)
+            release.wait(PATIENCE)
         return reply
 
-    stub.reply = third_waits  # type: ignore[method-assign]
+    stub.reply = third_waits  # type: ignore[method-assign]  # this stub alone answers so
     command = [sys.executable, "-c", KILLED, stub.url, str(tmp_path / "ledger")]
     with subprocess.Popen(command) as process:
-        assert reached.wait(30)
+        assert reached.wait(PATIENCE)
         process.send_signal(signal.SIGKILL)
     release.set()
-    stub.reply = plain  # type: ignore[method-assign]
+    stub.reply = plain  # type: ignore[method-assign]  # as before
     stub.asked.clear()
     points = np.arange(80.0).reshape(20, 4)
     held = remote.connect("predictions", stub.url, {"batch": 5}, ledger=tmp_path / "ledger")
