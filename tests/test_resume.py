@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from divulge import runner
+from divulge import run_folder, runner
 from divulge.auditing import audit, reopen
 from divulge.contract import Access, Budget, Context, Cost, Fitted, Hyperparameters, TrainingData
 from divulge.errors import BadInput
@@ -293,9 +293,9 @@ def test_the_code_of_a_plug_in_is_all_of_its_package(tmp_path: Path, monkeypatch
     seen = set()
     for number in (1, 2):
         (package / "helper.py").write_text(f"number = {number}")
-        runner.code_version.cache_clear()
-        seen.add(runner.code_version("some_plugin"))
-    runner.code_version.cache_clear()
+        run_folder.code_version.cache_clear()
+        seen.add(run_folder.code_version("some_plugin"))
+    run_folder.code_version.cache_clear()
     assert len(seen) == 2
 
 

@@ -15,7 +15,8 @@ import numpy as np
 from divulge.contract import Access, Array, Context, Cost, Finding, Gradients, Poison, Predictions, Procedure, Truth
 from divulge.errors import BadInput
 from divulge.graph import Step, hold, named
-from divulge.runner import Pieces, Runner
+from divulge.run_folder import Pieces
+from divulge.runner import Runner
 from divulge.storage import fingerprint, load, save
 
 RESUMED = "a run that was resumed found something else than one that was not"
