@@ -137,7 +137,7 @@ def picture(path: Path) -> None:
     from divulge import demo
 
     sys.path.insert(0, str(HOME / "tests"))
-    from conftest import QUIET, find_browser
+    from conftest import QUIET, find_browser  # type: ignore[import-not-found]  # beside the tests, found by the line above
 
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         page_file = demo.run(Path(folder) / "run", seed=0).report

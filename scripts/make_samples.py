@@ -42,7 +42,8 @@ def main(folder: Path = SAMPLES) -> None:
         rng = np.random.default_rng(SEED)
         arrays = pictures.whole(collection)
         chosen: dict[str, Array] = {}
-        for part, size, X, y in (("train", sizes[0], *arrays[:2]), ("test", sizes[1], *arrays[2:])):
+        X_train, y_train, X_test, y_test = arrays
+        for part, size, X, y in (("train", sizes[0], X_train, y_train), ("test", sizes[1], X_test, y_test)):
             rows = in_turns(y, size, rng)
             chosen |= {f"x_{part}": X[rows], f"y_{part}": y[rows]}
         buffer = io.BytesIO()
