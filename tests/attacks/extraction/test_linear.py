@@ -436,6 +436,12 @@ def test_a_truth_with_another_shift_of_its_classes_is_the_same() -> None:
     assert error(finding) <= 1e-14
 
 
+@pytest.mark.parametrize(("factor", "same"), [(1.07, True), (1.15, False)])
+def test_a_truth_a_tenth_away_is_of_another_model(factor: float, same: bool) -> None:
+    finding = LinearExtraction()(Predictions(RIDGE.predict, 10), truth={"parameters": Parameters(factor * RIDGE.coef_)})
+    assert any("another model" in note for note in finding.notes) != same
+
+
 def test_a_truth_that_does_not_belong_is_named() -> None:
     held = Predictions(RIDGE.predict, 10)
     other = LinearExtraction()(held, truth={"parameters": Parameters(RIDGE.coef_[::-1])})

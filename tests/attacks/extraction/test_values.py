@@ -187,6 +187,30 @@ def test_few_decimals_are_refused_and_many_are_enough() -> None:
     assert error(extract(model, lambda Z: np.round(Z, 12))) < 1e-6
 
 
+@pytest.mark.parametrize(("decimals", "exact"), [(9, True), (8, False)])
+def test_a_copy_that_answers_confirm_to_a_hundred_thousandth_is_called_exact(decimals: int, exact: bool) -> None:
+    finding = extract(weights(*network(10, 2)), lambda Z: np.round(Z, decimals))
+    assert error(finding) < 1e-4
+    assert loot(finding).exact == exact
+
+
+def test_a_copy_that_can_only_be_checked_nearby_is_not_called_exact() -> None:
+    """Logits a hundred times as large cannot be read beyond the usual size, and one unit switches farther out."""
+    into, bias, out, constant = network(10, 4, 3)
+    for size, units in ((1.0, 4), (130.0, 3)):
+        finding = extract(weights(into, bias, size * out, constant), lambda Z: softmax(Z, axis=1))
+        assert finding.verdict is Verdict.LEAK
+        assert f"with {units} units that show" in finding.summary
+        assert loot(finding).exact == (units == 4)
+
+
+def test_answers_that_are_coarse_are_given_up_after_four_lines() -> None:
+    model = weights(*network(10, 40, 2))
+    finding = extract(model, lambda Z: Z.astype(np.float32))
+    assert finding.verdict is Verdict.FAILED
+    assert "found on 4 lines" in finding.summary
+
+
 def test_noise_is_refused_and_said_to_be_noise() -> None:
     rng = np.random.default_rng(0)
     finding = extract(weights(*network(20, 10)), lambda Z: Z + 1e-3 * rng.standard_normal(Z.shape))

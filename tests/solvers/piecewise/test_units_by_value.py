@@ -8,7 +8,7 @@ import pytest
 from divulge.arrays import Array
 from divulge.solvers.piecewise.breakpoints_by_value import Noise, find_kinks, measure_noise
 from divulge.solvers.piecewise.two_layer import TwoLayer
-from divulge.solvers.piecewise.units_by_value import Deeper, FramedLine, Survey, extended
+from divulge.solvers.piecewise.units_by_value import Deeper, FramedLine, Survey, _path, extended
 
 EXACT = Noise(1e-15, False)
 PLACES = np.array([0.3, -0.7, 5.0])
@@ -62,6 +62,24 @@ def test_ten_outputs_take_a_few_cells_for_many_units() -> None:
     copy, asked = copied(network(rng, 100, 40, 10), rng)
     assert copy.units == 40
     assert asked < 0.3 * (100 + 10) * 40
+
+
+@pytest.mark.parametrize(
+    ("error", "alike", "cells"),
+    [
+        (1e-10, 10**-1.5, 2),  # a digit and a half are worth less than a third cell,
+        (1e-10, 1e-3, 3),  # three digits are worth more:
+        (1e-10, 10**-2.5, 3),
+        (5e-8, 0.1, 2),  # a digit is worth half a cell as long as errors stay below a millionth,
+        (2e-7, 0.1, 2),  # and above it five more:
+        (3.2e-7, 0.1, 3),
+    ],
+)
+def test_cells_are_left_out_where_that_costs_few_digits(error: float, alike: float, cells: int) -> None:
+    """Two kinks can be solved for at once, at the price of dividing by how far from parallel their jumps are."""
+    angle = 2 * np.arcsin(alike / np.sqrt(2))  # at which the smallest singular value of two unit vectors is `alike`
+    jumps = np.array([[1.0, 0.0], [np.cos(angle), np.sin(angle)]])
+    assert len(_path(jumps, np.full(3, error / 2))) == cells
 
 
 def test_a_second_line_finds_what_the_first_did_not_show_and_nothing_twice() -> None:

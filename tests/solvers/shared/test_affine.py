@@ -84,13 +84,36 @@ HALF, SINGLE, DOUBLE = (affine.ROUNDING * 2.0**-bits for bits in (10, 23, 52))
         (np.round(VALUES, 12), affine.Resolution(DOUBLE, 5e-13, 12)),
         ([float(f"{value:.4g}") for value in VALUES], affine.Resolution(SINGLE, 5e-6, 4)),
         ([float(str(value)) for value in VALUES.astype(np.float32)], affine.Resolution(SINGLE, 5e-10, 8)),
+        ([float(f"{value:.9g}") for value in VALUES], affine.Resolution(SINGLE, 5e-11, 9)),
+        ([float(f"{value:.10g}") for value in VALUES], affine.Resolution(DOUBLE, 5e-12, 10)),
+        ([float(f"{value:.15g}") for value in VALUES], affine.Resolution(DOUBLE, 5e-17, 15)),
+        ([float(f"{value:.16g}") for value in VALUES], affine.Resolution(DOUBLE)),
+        (np.array([0.125, 0.25, 1.5]), affine.Resolution(SINGLE, 5e-4, 3)),
+        (np.array([0.0625, 0.25, 1.5]), affine.Resolution(HALF)),
     ],
-    ids=["double", "single", "half", "half above 4", "3 decimals", "1 decimal", "whole", "12 decimals", "4 digits", "JSON"],
+    ids=[
+        "double",
+        "single",
+        "half",
+        "half above 4",
+        "3 decimals",
+        "1 decimal",
+        "whole",
+        "12 decimals",
+        "4 digits",
+        "JSON",
+        "9 digits",
+        "10 digits",
+        "15 digits",
+        "16 digits",
+        "eighths",
+        "sixteenths",
+    ],
 )
 def test_the_precision_of_answers_shows(answers: Array | list[float], expected: affine.Resolution) -> None:
     found = affine.resolution(np.asarray(answers, float)[:, None])
     assert found.relative == expected.relative
-    assert found.step == pytest.approx(expected.step, rel=1e-9)
+    assert found.step == pytest.approx(expected.step, rel=1e-9, abs=0)
     assert found.digits == expected.digits
 
 

@@ -27,16 +27,16 @@ from divulge.errors import NotApplicable
 from divulge.solvers.shared import affine
 from divulge.solvers.shared.affine import Affine, Resolution
 
-ROUNDS = 8  # how often the size of the query points is changed before the answers are given up
+ROUNDS = 8  # changes of the size of query points before answers are given up: by 8⁸ = 2e7, any unit of measurement
 STEP = 8.0  # by how much, as long as nothing says how much is needed
-HALVINGS = 48  # of a segment between two classes: as many as floating-point numbers bear
+HALVINGS = 48  # of a segment between two classes: as many as floating-point numbers bear, hardly ever reached
 SURE = 0.9  # a probability above this is no good place to ask for more
 CLEAR = 30.0  # times the precision of probabilities: as far from certain a centre has to be to shrink around it
 STEEP = 4.0  # scores vary by no more, so that probabilities keep their digits
 LOSS = 1e3  # losing more than three of the answers' digits is worth asking again at a better place
 BETTER = 2  # times at most
-COARSE = 0.05  # parameters known no better than this are no leak
-OTHER = 0.1  # a truth further away than this is another model's, or in other units
+COARSE = 0.05  # parameters known no better than this are no leak: two decimals of a probability leave 0.03
+OTHER = 0.1  # a truth further away is another model's, or in other units: what is claimed is within 0.05 of its own
 SAME = "a copy that always gives the same answer"
 SHIFT = "Probabilities of classes stay the same when all scores grow alike, so parameters are given with sum 0 over classes."
 GRADIENT = "one answer and its gradient"

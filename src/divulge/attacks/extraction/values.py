@@ -30,7 +30,7 @@ from divulge.solvers.piecewise.value_search import ValueSearch
 from divulge.solvers.shared import affine
 
 EXACT = 1e-5  # of the spread: a copy that answers can confirm no better is given as a good one, not as the original
-COARSE_LINES = 4  # after which a copy from answers that are no better than that is given up: they do not get better
+COARSE_LINES = 4  # after which a copy from answers that are no better than that is given up
 SHIFT = "Probabilities stay the same when all logits grow alike, so those of the copy are given with sum 0."
 LOGIT = "The answers are probabilities of one class; the copy gives their logits."
 PLAIN = "The layers are those of a plain network with as many units as kinks were found."

@@ -14,9 +14,9 @@ ROUNDING = 16.0  # times machine precision: what a sum, a link and its inverse l
 HIDDEN_STEPS = 4.0  # times as much may be lost on the way to the scores, where data are scaled first
 PEAK = 4.0  # standard deviations of noise that a true copy may be off at one point
 USUAL = 2.0  # and at all of them together
-PRINTED = 9  # as many digits show every number of single precision apart
-BINARY = 3  # more decimals, in numbers that short binary fractions hold, are those of the fractions
-KEPT = 15  # and as many at most are left when a number of double precision was rounded
+PRINTED = 9  # as many digits tell all numbers of single precision apart, and more are those of a double
+BINARY = 3  # more decimals, in numbers that short binary fractions hold, are the fractions': 0.125 was rounded, 0.0625 not
+KEPT = 15  # decimal digits that a double always keeps; where there are more, nothing was rounded
 
 
 @dataclass(frozen=True)
