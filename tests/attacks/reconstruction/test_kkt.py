@@ -16,6 +16,7 @@ from divulge.attacks import KktReconstruction
 from divulge.attacks.reconstruction import kkt
 from divulge.contract import Budget, Context, Finding, Verdict
 from divulge.errors import BadInput
+from divulge.solvers.shared.calibration import CalibratedClassifier
 from divulge.victims import margins
 
 QUICK: dict[str, Any] = {"steps": 150, "count": 12}
@@ -152,6 +153,21 @@ def test_images_of_the_span_stand_where_the_network_is_near_no_kkt_point() -> No
     assert finding.verdict is Verdict.LEAK
     assert "the span" in finding.summary
     assert any("near no KKT point" in note for note in finding.notes)
+
+
+@pytest.mark.parametrize(("confidence", "claimed"), [((0.71, 0.69), 1), ((0.71, 0.71), 2), ((0.69, 0.69), 0)])
+def test_candidates_are_claimed_from_a_confidence_of_07(
+    monkeypatch: pytest.MonkeyPatch, confidence: tuple[float, float], claimed: int
+) -> None:
+    def surely(self: CalibratedClassifier, measures: Array) -> Array:
+        return np.append(confidence, np.zeros(len(measures) - 2))
+
+    monkeypatch.setattr(CalibratedClassifier, "confidence", surely)
+    monkeypatch.setattr(kkt, "_refusal", lambda *measured: "")
+    X, y = points(4), np.array([1, -1, 1, -1])
+    finding = attacked(network(X, y, hidden=(30,)), options={"steps": 5, "count": 4})
+    assert finding.verdict is (Verdict.LEAK if claimed else Verdict.NONE_FOUND)
+    assert not claimed or finding.summary.startswith(f"{claimed} candidates are claimed")
 
 
 def test_the_loot_is_as_long_as_what_the_usual_searches_make() -> None:

@@ -238,3 +238,62 @@ def test_a_few_exact_images_are_not_mistaken_for_points_of_their_own_span(count:
     assert finding.verdict is Verdict.LEAK
     assert value(finding, scoring.PIXELS) == count
     assert finding.scores[scoring.PIXELS].null == 0
+
+
+def like(ncc: float, count: int = 6) -> tuple[Array, Array]:
+    """Points of 50 features, and others whose NCC with them is this."""
+    rng = np.random.default_rng(0)
+    points, other = similarity.standard(rng.normal(size=(count, 50))), rng.normal(size=(count, 50))
+    other = similarity.standard(other - (similarity.standard(other) * points).sum(axis=1, keepdims=True) * points)
+    other = similarity.standard(other - (other * points).sum(axis=1, keepdims=True) * points)
+    return points, ncc * points + np.sqrt(1 - ncc**2) * other
+
+
+@pytest.mark.parametrize(("ncc", "good", "fair"), [(0.91, 6, 6), (0.89, 0, 6), (0.81, 0, 6), (0.79, 0, 0)])
+def test_images_count_from_an_ncc_of_09_and_of_08(ncc: float, good: int, fair: int) -> None:
+    points, found = like(ncc)
+    held = Weights(((np.ones((2, 50)), np.zeros(2)), (np.ones((1, 2)), np.zeros(1))))
+    finding = scored(found, {"training_data": TrainingData(points)}, held)
+    assert finding.scores["images at NCC > 0.9"].value == good
+    assert finding.scores["images at NCC > 0.8"].value == fair
+
+
+@pytest.mark.parametrize(("error", "exact"), [(0.049, 40), (0.051, 0)])
+def test_an_image_is_exact_that_is_off_by_a_twentieth_of_its_norm(error: float, exact: int) -> None:
+    assert value(scored((1 + error) * X), "pixel-exact images") == exact
+
+
+def test_structural_similarity_counts_from_04_as_published_and_from_06_after_a_fit() -> None:
+    noise = np.random.default_rng(3).normal(size=X.shape) * np.geomspace(1e-3, 0.3, 40)[:, None]
+    finding = scored(X + noise)
+    seen = similarity.ssim(similarity.voted(X + noise, X), X, SHAPE)
+    alone = similarity.ssim(similarity.scaled(X.mean(axis=0)[None]), X, SHAPE)
+    assert value(finding, "images at SSIM > 0.4") == np.sum((seen > 0.4) & (seen > alone))
+    fitted = similarity.affine_ssim(X + noise, X, X.mean(axis=0), SHAPE)
+    assert value(finding, "images at affine SSIM > 0.6") == np.sum(fitted > 0.6)
+    assert 5 < np.sum(seen > 0.4) < 35
+    assert 5 < np.sum(fitted > 0.6) < 35
+
+
+def measure(hits: int, count: int = 40) -> scoring.Measure:
+    ncc = np.where(np.arange(count) < hits, 0.95, 0.1)
+    nothing = np.zeros(count)
+    return scoring.Measure(X, (np.arange(count), np.arange(count)), ncc, nothing, nothing, nothing)
+
+
+@pytest.mark.parametrize(
+    ("hits", "other", "null", "better"),
+    [(10, 0, 0, True), (9, 0, 0, False), (25, 8, 0, False), (26, 8, 0, True), (26, 8, 26, False)],
+)
+def test_members_are_hit_rather_than_non_members_by_three_standard_errors(
+    hits: int, other: int, null: int, better: bool
+) -> None:
+    """Of counts that scatter as √(hits + others), and never where a useless attack hits as many."""
+    control = np.where(np.arange(40) < other, 0.95, 0.1)
+    assert scoring._prefers_members(measure(hits), {scoring.MEAN: measure(null)}, control) is better
+
+
+def test_the_gallery_shows_as_many_pairs_as_the_paper() -> None:
+    many = np.asarray(DIGITS.X[:60], dtype=float)
+    gallery = gallery_of(scored(many, {"training_data": TrainingData(many, shape=SHAPE)}))
+    assert len(gallery.left) == 45

@@ -157,3 +157,20 @@ def test_the_classifier_that_is_learned_knows_the_right_candidates_again() -> No
     learned = tuned({"soft": np.concatenate([X, noise[:12]]), "hard": np.concatenate([X, noise[12:]])})
     assert learned["claimed"] == learned["rightly"] == 8
     assert tuned({"soft": noise[:12], "hard": noise[12:]})["claimed"] == 0
+
+
+@pytest.mark.parametrize(("ncc", "found"), [(0.72, 1), (0.68, 0)])
+def test_a_candidate_finds_a_point_from_an_ncc_of_07_where_chance_has_less(ncc: float, found: int) -> None:
+    """In 40 directions one random point in a thousand is like one of 40 points at 0.6."""
+    layers, X, y = trained(40, 100)
+    known = SearchSpace.of(layers, span(*layers[0]), None)
+    points = similarity.standard(inside(known, X))
+    other = inside(known, RNG(7).standard_normal((1, 100)))
+    shift = similarity.standard(inside(known, np.ones((1, 100))))  # what a mean of 0 takes away
+    for axis in (points[:1], shift, points[:1]):
+        other = similarity.standard(other - (other * axis).sum() * axis)
+    candidate = ncc * points[:1] + np.sqrt(1 - ncc**2) * other
+    shadow = Shadow(layers, X, y, np.zeros(100), span(*layers[0]))
+    learned = kkt_pool.tune(known, {"soft": state(known, candidate, "soft")}, shadow, 1, 1.0, 0.7)
+    assert learned["enough"] == 0.7
+    assert learned["right"] == found

@@ -15,16 +15,15 @@ Once = Callable[[str, Callable[[np.random.Generator], Array]], Array]
 
 SAME = 0.95
 "NCC of two pictures that are one: no two of 200 digits are more alike than 0.92."
-TRIED = 0.99
-"NCC from which the clipped pixels of two rows would say the same."
+TRIED = 0.99  # NCC from which the clipped pixels of two rows would say the same; saves time only
 SETTLED = 0.95
 "Share of pictures that two attempts have in common when no more are needed."
 ROUNDS = 4
-"Attempts made of the best of those before them, at most."
+"Attempts made of the best of those before them, at most: 36 pictures of 14 × 14 pixels go on from 15 to 24 in these."
 BETTER = 1e-3
-"By how much sparser an attempt has to be than the ones before it, or it is the last."
+"By how much sparser an attempt has to be than those before it, or it is the last: of 36 pictures one more moves it by 3e-3."
 CERTIFIED = 0.99
-"Confidence in a picture that its clipped pixels certify; measured."
+"Confidence in a picture that its clipped pixels certify: above any claim's limit, and it never decides which comes first."
 CLEAN = 3.0
 "Standard deviations of noise within which a pixel is taken to be at an end of the box."
 

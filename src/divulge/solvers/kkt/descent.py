@@ -20,8 +20,7 @@ from divulge.arrays import Array, Layers
 
 SHORT = 0.01
 "Least correlation of the sum of gradients with the weights for which a scale is computed."
-MEANS, SQUARES = 0.9, 0.999
-"Adam's."
+MEANS, SQUARES = 0.9, 0.999  # Adam's own
 WARM = 0.05
 "Share of the steps in which the rate rises; it falls to 0 over all of them."
 SHARES = 3
@@ -29,7 +28,7 @@ SHARES = 3
 SMALL = 100_000
 "Candidates times units below which one thread is quicker than several that wait for each other."
 STEEP = 20.0
-"Beyond this a sigmoid is flat for any purpose, and products of its slopes would be too small for quick arithmetic."
+"Beyond this a sigmoid is flat in single precision (e⁻²⁰ is 2e-9), and its slope would be too small for quick arithmetic."
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ PHOTOGRAPH = "photograph"
 "The search in coordinates in which photographs of all kinds are equally likely."
 RARE = 0.999
 "Share of random points of the span that are less like any of its points than a candidate has to be."
-RANDOM = 2000
+RANDOM = 2000  # of them: the two that are most alike tell that share
 SAME = 0.8
 "NCC of two candidates that are one."
 LOWEST = 0.5
