@@ -109,6 +109,16 @@ def test_lines_that_bring_about_as_many_kinks_as_the_first_are_not_of_one_layer(
     assert extracted.growing == growing
 
 
+@pytest.mark.parametrize(("off", "mended"), [(5e-7, True), (2e-6, False)])
+def test_the_linear_part_is_estimated_again_where_all_units_are_on_the_right_side(off: float, mended: bool) -> None:
+    found = extraction(one_unit())
+    found.X = np.array([[1.0, 0.2, 0.3, 0.4]])
+    found.C = found.ask(found.X)
+    slanted = TwoLayer(one_unit().into, one_unit().bias, one_unit().out, off * np.eye(1, 4), np.zeros(1))
+    linear = found._reestimate_linear_part(slanted).linear
+    assert np.abs(linear).max() == pytest.approx(0 if mended else off, abs=1e-12)
+
+
 def measured_again(true: TwoLayer, copy: TwoLayer) -> TwoLayer:
     return extraction(true)._remeasure(copy, known=0, drop=True)
 

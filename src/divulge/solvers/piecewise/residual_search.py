@@ -18,6 +18,7 @@ from divulge.solvers.piecewise.two_layer import PARALLEL, TwoLayer
 
 SUMMED = 10.0  # times the noise of an answer: that of a copy, whose pieces are sums of many
 SLACK = 16.0  # times that again: an error this large is one. At six decimals that is a unit of 8e-4 of the slopes
+NEARLY = 1e-6  # at a point with no larger error, all units are on the right side: a wrong one is off by its whole jump
 # Queries a unit of 30 networks, 150-120-1: 2.4 as it is, 2.8 where every kink is confirmed.
 TELLING = 100  # numbers in a jump from which on kinks are trusted: of one output, 20 inputs cost 3.2 trusted, 3.0 confirmed
 OUTLYING = 5.0  # spreads above the median: a jump this much in line with the residual is a suspect. All: 3.2, none: 2.7
@@ -211,7 +212,7 @@ class ResidualExtraction:
         lacking = self.C - copy.pieces(self.X)
         off = np.linalg.norm(lacking[:, :, :-1], axis=(1, 2)) / max(self.tolerance.scale, TINY)
         size = np.linalg.norm(self.X, axis=1)
-        good = np.flatnonzero(off < 4 * self.level)  # all units on the right side, beside none
+        good = np.flatnonzero(off < max(NEARLY, 4 * self.level))  # all units on the right side, beside none
         if not len(good):
             return copy
         shift = lacking[good[np.argmin(size[good])]]
