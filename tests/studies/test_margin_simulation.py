@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -10,12 +12,12 @@ from divulge.contract import Access, Array, Finding
 from divulge.studies import MarginSimulation
 from divulge.studies.margin_simulation import SimulatedMargin, _Simulated
 
-SMALL = {"trials": 6, "points": 10, "hidden": 200, "fresh": 300}
+SMALL: dict[str, Any] = {"trials": 6, "points": 10, "hidden": 200, "fresh": 300}
 
 
-def simulate(name: str, dimension: int, seed: int = 0, **options: object) -> Finding[Access]:
+def simulate(name: str, dimension: int, seed: int = 0, **options: Any) -> Finding[Access]:
     wanted = {**SMALL, **options}
-    rows = int(wanted["trials"]) * int(wanted["points"]) + int(wanted["fresh"])
+    rows = wanted["trials"] * wanted["points"] + wanted["fresh"]
     data = datasets.load(name, dimension=dimension, samples=rows, seed=seed, test=1)
     return MarginSimulation(**wanted)(TrainingData(data.X, data.y), context=Context(seed))
 

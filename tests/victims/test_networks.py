@@ -42,7 +42,9 @@ def test_lbfgs_ends_in_a_minimum(name: str, decay: float) -> None:
     X, y = targets(name)
     network = networks.train(X, y, seeded(), weight_decay=decay, hidden=(6,))
     assert networks.relative_residual(network, X, y, decay)[1] < 1e-8
-    last = (network[-1].weight, network[-1].bias)
+    end = network[-1]
+    assert isinstance(end, torch.nn.Linear)
+    last = (end.weight, end.bias)
     gradient = torch.autograd.grad(objective(network, X, y, decay), last)
     assert max(part.abs().max().item() for part in gradient) < 1e-8 * decay
     bare = torch.autograd.grad(objective(network, X, y, 0.0), last)

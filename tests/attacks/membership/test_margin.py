@@ -1,12 +1,15 @@
 """Membership from answers alone: the three rules, what they say without truth, and the theorem's certificate."""
 
+from __future__ import annotations
+
 from functools import cache
+from typing import Any, Literal
 
 import numpy as np
 import pytest
 from scipy.special import expit, softmax
 
-from divulge import Candidates, Predictions, TrainingData, datasets, victims
+from divulge import Candidates, Finding, Membership, Predictions, TrainingData, Weights, datasets, victims
 from divulge.attacks import MarginMembership
 from divulge.defences import defended
 from divulge.errors import BadInput
@@ -15,7 +18,9 @@ RNG = np.random.default_rng
 
 
 @cache
-def sphere(dimension=1000, target=1e-30, outputs=1, **settings):
+def sphere(
+    dimension: int = 1000, target: float = 1e-30, outputs: int = 1, **settings: Any
+) -> tuple[Predictions, Candidates, dict[str, Any], float]:
     """A two-layer network trained on 20 points of a sphere, the points first among the candidates; and its margin."""
     data = datasets.load("sphere", samples=20, dimension=dimension, test=400, seed=1)
     y = data.y if outputs == 1 else np.arange(20) % outputs
@@ -23,46 +28,52 @@ def sphere(dimension=1000, target=1e-30, outputs=1, **settings):
         "margin", data.X, y, RNG(0), test=None, shape=None, hidden=[200], centred=False, target=target, **settings
     )
     network = made.held["network"]
+    assert isinstance(network, Weights)
     asked = Candidates(np.concatenate([data.X, data.X_test]))
     truth = {"training_data": TrainingData(data.X, y), "weights": network}
     return Predictions.of(network), asked, truth, float(np.abs(network.predict(data.X)).min())
 
 
+def won(finding: Finding[Membership]) -> Membership:
+    assert finding.loot is not None
+    return finding.loot
+
+
 @pytest.mark.parametrize("rule", ["margin", "one_of", "at_least", "nothing known"])
-def test_every_rule_finds_every_training_point_and_nobody_else(rule):
+def test_every_rule_finds_every_training_point_and_nobody_else(rule: str) -> None:
     model, asked, truth, margin = sphere()
-    options = {
+    options: dict[str, dict[str, Any]] = {
         "margin": {"margin": margin},
         "one_of": {"one_of": (30, 31, 4, 35)},
         "at_least": {"at_least": 0.8 * margin},
         "nothing known": {},
-    }[rule]
-    finding = MarginMembership(**options)(model, asked, truth=truth)
+    }
+    finding = MarginMembership(**options[rule])(model, asked, truth=truth)
     assert finding.verdict == "leak"
-    np.testing.assert_array_equal(finding.loot.decisions, np.arange(420) < 20)
+    np.testing.assert_array_equal(won(finding).decisions, np.arange(420) < 20)
     assert finding.scores["accuracy"].value == 1
     assert finding.scores["candidates called members"].null == 0
 
 
 @pytest.mark.parametrize("dimension", [10, 20])
-def test_training_points_are_on_the_margin_where_others_are_above_it_too(dimension):
+def test_training_points_are_on_the_margin_where_others_are_above_it_too(dimension: int) -> None:
     model, asked, truth, margin = sphere(dimension, target=1e-80)
     above, on = (MarginMembership(margin=margin, rule=rule)(model, asked, truth=truth) for rule in ("above", "on"))
     assert on.scores["accuracy"].value >= above.scores["accuracy"].value
     assert on.scores["AUC"].value > above.scores["AUC"].value
 
 
-def test_answers_of_every_kind_give_the_same_scores():
+def test_answers_of_every_kind_give_the_same_scores() -> None:
     model, asked, _, margin = sphere(100, target=1e-6)
     values = MarginMembership(margin=margin)(model, asked)
     chances = Predictions(lambda X: expit(model.value(X)), model.dimension)
     two = Predictions(lambda X: softmax(np.column_stack([0 * model.value(X), model.value(X)]), 1), model.dimension)
     for api in (chances, two):
         finding = MarginMembership(margin=margin)(api, asked)
-        np.testing.assert_allclose(finding.loot.scores, values.loot.scores, atol=1e-6)
+        np.testing.assert_allclose(won(finding).scores, won(values).scores, atol=1e-6)
 
 
-def test_several_classes_are_decided_by_the_two_largest():
+def test_several_classes_are_decided_by_the_two_largest() -> None:
     model, asked, truth, _ = sphere(1000, outputs=3)
     finding = MarginMembership()(model, asked, truth=truth)
     assert finding.verdict == "leak"
@@ -70,7 +81,7 @@ def test_several_classes_are_decided_by_the_two_largest():
     assert any("3 outputs" in note and "without its certificate" in note for note in finding.notes)
 
 
-def test_names_of_classes_are_not_applicable_and_coarse_answers_claim_nothing():
+def test_names_of_classes_are_not_applicable_and_coarse_answers_claim_nothing() -> None:
     model, asked, truth, _ = sphere()
     assert MarginMembership()(defended(model, "label-only"), asked).verdict == "not applicable"
     chances = Predictions(lambda X: expit(model.value(X)), model.dimension, "chances")
@@ -79,21 +90,21 @@ def test_names_of_classes_are_not_applicable_and_coarse_answers_claim_nothing():
     assert finding.verdict == "none found"
 
 
-def test_an_early_end_of_training_hides_the_margin():
+def test_an_early_end_of_training_hides_the_margin() -> None:
     model, asked, truth, _ = sphere(100, target=0.3)
     assert MarginMembership()(model, asked, truth=truth).verdict == "none found"
 
 
-def test_nobody_is_called_a_member_where_none_is_asked_about():
+def test_nobody_is_called_a_member_where_none_is_asked_about() -> None:
     model, asked, _, margin = sphere()
     non_members = Candidates(asked.X[20:])
-    for options in ({}, {"margin": margin}):
-        finding = MarginMembership(**options)(model, non_members)
+    for known in (None, margin):
+        finding = MarginMembership(margin=known)(model, non_members)
         assert finding.verdict == "none found"
         assert finding.power
 
 
-def test_made_up_points_cost_queries_and_may_be_left_out():
+def test_made_up_points_cost_queries_and_may_be_left_out() -> None:
     model, asked, _, margin = sphere()
     finding = MarginMembership(margin=margin, controls=0)(model, asked)
     assert finding.verdict == "leak"
@@ -103,38 +114,42 @@ def test_made_up_points_cost_queries_and_may_be_left_out():
 
 @pytest.mark.parametrize("rule", ["above", "on"])
 @pytest.mark.parametrize("known", ["margin", "at_least", "one_of"])
-def test_pictures_that_are_decided_far_are_no_members_for_that(known, rule):
+def test_pictures_that_are_decided_far_are_no_members_for_that(known: str, rule: Literal["above", "on"]) -> None:
     """Points made up like them are decided far less often, so that they alone would be no control."""
     clothes = datasets.load("fashion-mnist", samples=50, seed=3)
     made = clothes_network()
     best = np.sort(made.predict(clothes.X), axis=1)
     margin = float((best[:, -1] - best[:, -2]).min())
-    options = {"margin": {"margin": margin}, "at_least": {"at_least": margin / 2}, "one_of": {"one_of": (0, 1, 2)}}[known]
-    finding = MarginMembership(rule=rule, **options)(Predictions.of(made), Candidates(clothes.X_test[:1000]))
+    values: dict[str, Any] = {"margin": margin, "at_least": margin / 2, "one_of": (0, 1, 2)}
+    finding = MarginMembership(rule=rule, **{known: values[known]})(Predictions.of(made), Candidates(clothes.X_test[:1000]))
     assert finding.verdict == "none found"
 
 
 @cache
-def clothes_network():
+def clothes_network() -> Weights:
     clothes = datasets.load("fashion-mnist", samples=50, seed=3)
-    return victims.make("margin", clothes.X, clothes.y, RNG(0), shape=clothes.shape, hidden=[100]).held["network"]
+    made = victims.make("margin", clothes.X, clothes.y, RNG(0), shape=clothes.shape, hidden=[100]).held["network"]
+    assert isinstance(made, Weights)
+    return made
 
 
-def test_the_theorem_is_vacuous_on_a_sphere_and_says_by_which_numbers():
+def test_the_theorem_is_vacuous_on_a_sphere_and_says_by_which_numbers() -> None:
     model, asked, truth, margin = sphere()
     finding = MarginMembership(margin=margin)(model, asked, truth=truth)
     assert any(note.startswith("Theorem 4.2 is vacuous here (20 training points") for note in finding.notes)
     assert "most that a fresh point can reach, in margins" not in finding.scores
 
 
-def test_orthogonal_points_are_certified_and_the_certificate_holds():
+def test_orthogonal_points_are_certified_and_the_certificate_holds() -> None:
     rng = RNG(0)
     axes = np.linalg.qr(rng.normal(size=(400, 406)).T)[0].T
     X, others = 10 * axes[:6], 10 * axes[6:206]
-    made = victims.make("margin", X, [-1, 1] * 3, rng, test=None, shape=None, hidden=[100], centred=False, target=1e-60)
+    y = np.array([-1, 1] * 3)
+    made = victims.make("margin", X, y, rng, test=None, shape=None, hidden=[100], centred=False, target=1e-60)
     network = made.held["network"]
+    assert isinstance(network, Weights)
     asked = Candidates(np.concatenate([X, others]))
-    truth = {"training_data": TrainingData(X, np.array([-1, 1] * 3)), "weights": network}
+    truth = {"training_data": TrainingData(X, y), "weights": network}
     finding = MarginMembership()(Predictions.of(network), asked, truth=truth)
     ceiling = finding.scores["most that a fresh point can reach, in margins"]
     assert ceiling.value == pytest.approx(6 / (101 - 12))
@@ -144,7 +159,7 @@ def test_orthogonal_points_are_certified_and_the_certificate_holds():
     assert any("Theorem 4.2 certifies the test" in note for note in finding.notes)
 
 
-def test_a_training_point_on_the_wrong_side_voids_the_theorem():
+def test_a_training_point_on_the_wrong_side_voids_the_theorem() -> None:
     model, asked, truth, margin = sphere()
     wrong = truth["training_data"].y.copy()
     wrong[0] *= -1
@@ -163,13 +178,13 @@ def test_a_training_point_on_the_wrong_side_voids_the_theorem():
         ({"one_of": ()}, "expected rows from 0 to 419 for one_of"),
     ],
 )
-def test_mistakes_are_named(options, sentence):
+def test_mistakes_are_named(options: dict[str, Any], sentence: str) -> None:
     model, asked, *_ = sphere()
     with pytest.raises(BadInput, match=sentence):
         MarginMembership(**options)(model, asked)
 
 
-def test_a_margin_of_nothing_is_not_applicable():
+def test_a_margin_of_nothing_is_not_applicable() -> None:
     model, asked, *_ = sphere()
     undecided = Predictions(lambda X: np.where(X[:, 0] == asked.X[3, 0], 0.0, model.value(X).ravel()), model.dimension)
     finding = MarginMembership(one_of=(3,))(undecided, asked)
@@ -177,6 +192,6 @@ def test_a_margin_of_nothing_is_not_applicable():
     assert "not positive" in finding.summary
 
 
-def test_candidates_of_another_width_are_refused():
+def test_candidates_of_another_width_are_refused() -> None:
     with pytest.raises(BadInput, match="the 1000 inputs of the model, got 3 features"):
         MarginMembership()(sphere()[0], Candidates(np.ones((12, 3))))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -87,7 +89,7 @@ def test_every_network_ends_at_the_depth_asked_for_near_a_stationary_point() -> 
 def test_another_way_down_leads_to_the_same_network(change: str, monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = drawn(trials=2, n=8, d=60)
     fresh = np.random.default_rng(3).standard_normal((200, 60))
-    options = {"hidden": 100, "steps": 10_000, "dtype": np.float64}
+    options: dict[str, Any] = {"hidden": 100, "steps": 10_000, "dtype": np.float64}
     outputs = []
     for usual in (True, False):
         if change == "shorter steps" and not usual:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from divulge.arrays import Layer
 from divulge.solvers.margin import weight_decay as wd
 from divulge.solvers.margin.max_margin import initial
 
@@ -24,7 +25,7 @@ def test_a_minimum_is_lower_than_what_surrounds_it() -> None:
     rng = np.random.default_rng(1)
     X, y = rng.standard_normal((10, 20)), np.where(np.arange(10) % 2, 1, -1)
 
-    def objective(layers: list) -> float:
+    def objective(layers: list[Layer]) -> float:
         value = np.maximum(X @ layers[0][0].T + layers[0][1], 0) @ layers[1][0].T
         size = sum((W**2).sum() + (b**2).sum() for W, b in layers)
         return float(wd.logistic(value, y)[0].mean() + 0.005 * size)

@@ -1,9 +1,12 @@
 """What a layer says of points it was trained on, and of others."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 
 from divulge import datasets
+from divulge.arrays import Array, Layer
 from divulge.solvers.shadow import span_scores
 from divulge.solvers.shared.calibration import CalibratedClassifier
 from divulge.victims import margins
@@ -13,11 +16,11 @@ SPREAD = np.linspace(2, 0.1, 60)
 "Of the 60 features: some vary far more than others, as pixels do."
 
 
-def points(count, seed):
+def points(count: int, seed: int) -> Array:
     return RNG(seed).normal(size=(count, 60)) * SPREAD + 3
 
 
-def layers(X, mean, noise=0.0, seed=5):
+def layers(X: Array, mean: Array | float, noise: float = 0.0, seed: int = 5) -> list[Layer]:
     """A network whose first rows are mixtures of the points [x − mean, 1], as descent leaves them."""
     rng = RNG(seed)
     rows = rng.normal(size=(80, len(X))) @ np.column_stack([X - mean, np.ones(len(X))])
@@ -26,7 +29,7 @@ def layers(X, mean, noise=0.0, seed=5):
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_points_in_the_span_stand_out_whether_the_mean_is_known_or_not(known):
+def test_points_in_the_span_stand_out_whether_the_mean_is_known_or_not(known: bool) -> None:
     members, others = points(20, 0), points(500, 1)
     mean = members.mean(axis=0)
     deepest = span_scores.left(layers(members, mean), np.concatenate([members, others]), mean if known else None)[-1]
@@ -36,14 +39,14 @@ def test_points_in_the_span_stand_out_whether_the_mean_is_known_or_not(known):
         assert np.mean(deepest[:20] > np.quantile(deepest[20:], 0.99)) > 0.8
 
 
-def digits():
+def digits() -> tuple[list[Layer], Array]:
     """A network for odd and even digits, and what it was trained on first among others."""
     drawn = datasets.load("mnist-odd-even", samples=200, seed=0)
     trained = margins.train(drawn.X - drawn.X.mean(axis=0), drawn.y, RNG(0), hidden=[300])
     return trained, np.concatenate([drawn.X, drawn.X_test[:1000]]).astype(float)
 
 
-def test_a_point_is_compared_with_points_as_unusual_as_it_is():
+def test_a_point_is_compared_with_points_as_unusual_as_it_is() -> None:
     """Digits without much detail leave less outside any span: they are not members for that."""
     network, X = digits()
     plain = span_scores.left(network, X, None)
@@ -52,7 +55,7 @@ def test_a_point_is_compared_with_points_as_unusual_as_it_is():
     assert found[1] > found[0] + 0.15
 
 
-def test_what_a_point_leaves_outside_other_networks_is_taken_off():
+def test_what_a_point_leaves_outside_other_networks_is_taken_off() -> None:
     rng = RNG(0)
     alike = np.column_stack([np.ones(400), rng.normal(size=400)])
     usual, own = rng.normal(size=400), np.zeros(400)
@@ -64,13 +67,13 @@ def test_what_a_point_leaves_outside_other_networks_is_taken_off():
     assert found[:10].min() > found[10:].max()
 
 
-def test_the_rows_hold_a_member_as_descent_put_it_there():
+def test_the_rows_hold_a_member_as_descent_put_it_there() -> None:
     network, X = digits()
     found = span_scores.strengths(network, X, None)[2]
     assert np.mean(found[:200] > np.quantile(found[200:], 0.99)) > 0.3
 
 
-def test_kinks_are_counted_where_units_have_them():
+def test_kinks_are_counted_where_units_have_them() -> None:
     X = points(200, 0)
     mean = X.mean(axis=0)
     W = RNG(1).normal(size=(40, 60))
@@ -78,7 +81,7 @@ def test_kinks_are_counted_where_units_have_them():
     assert span_scores.kinks([(W, b)], X, mean)[0].argmax() == 7
 
 
-def test_measures_do_not_depend_on_the_size_of_the_weights():
+def test_measures_do_not_depend_on_the_size_of_the_weights() -> None:
     members, others = points(20, 0), points(200, 1)
     mean = members.mean(axis=0)
     (W, b), last = layers(members, mean, noise=0.01)
@@ -88,7 +91,7 @@ def test_measures_do_not_depend_on_the_size_of_the_weights():
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
 
 
-def test_the_least_left_over_multiples_of_a_nuisance_is_what_a_search_finds():
+def test_the_least_left_over_multiples_of_a_nuisance_is_what_a_search_finds() -> None:
     rng = RNG(0)
     rows, X, nuisance = rng.normal(size=(30, 12)), rng.normal(size=(5, 12)), rng.normal(size=(2, 12))
     found = span_scores._left(rows, X, nuisance, [1e-2])[0]
@@ -100,14 +103,14 @@ def test_the_least_left_over_multiples_of_a_nuisance_is_what_a_search_finds():
         assert least <= x @ G @ x
 
 
-def test_equal_points_are_no_division_by_nothing():
+def test_equal_points_are_no_division_by_nothing() -> None:
     same = np.tile(points(1, 1), (300, 1))
     plain = span_scores.left(layers(points(5, 0), 3.0), same, None)
     none = np.zeros((0, *plain.shape)), np.zeros((0, 300), bool)
     assert np.isfinite(span_scores.compared(plain, span_scores.detail(same), *none)).all()
 
 
-def test_a_judge_orders_as_it_was_taught():
+def test_a_judge_orders_as_it_was_taught() -> None:
     rng = RNG(0)
     measures = rng.normal(size=(400, 3))
     judge = CalibratedClassifier.fit(measures, (measures[:, 0] > 0).astype(float))

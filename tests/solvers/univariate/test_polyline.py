@@ -1,21 +1,24 @@
 """Breakpoints, slopes and crossings are those of the network, and windows those of Algorithm 1."""
 
+from __future__ import annotations
+
 from itertools import pairwise
 
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from divulge.arrays import Array, Layer, Layers
 from divulge.solvers.univariate import polyline
 from divulge.solvers.univariate.polyline import Piecewise, Window
 
 
-def network(rng, widths):
+def network(rng: np.random.Generator, widths: tuple[int, ...]) -> list[Layer]:
     sizes = [1, *widths, 1]
     return [(rng.normal(size=(b, a)), rng.normal(size=b)) for a, b in pairwise(sizes)]
 
 
-def values(layers, x):
+def values(layers: Layers, x: Array) -> Array:
     out = x[:, None]
     for number, (W, b) in enumerate(layers):
         out = (np.maximum(out, 0) if number else out) @ W.T + b
@@ -24,21 +27,21 @@ def values(layers, x):
 
 @pytest.mark.parametrize("widths", [(1,), (7,), (5, 4), (4, 3, 3)])
 @pytest.mark.parametrize("seed", range(3))
-def test_the_function_is_the_networks_at_every_place(widths, seed):
+def test_the_function_is_the_networks_at_every_place(widths: tuple[int, ...], seed: int) -> None:
     layers = network(np.random.default_rng(seed), widths)
     function = polyline.of_network(layers)
     x = np.concatenate([np.linspace(-20, 20, 2001), function.knots])
     assert function(x) == pytest.approx(values(layers, x), abs=1e-9)
 
 
-def test_breakpoints_of_one_hidden_layer_are_those_of_its_units():
+def test_breakpoints_of_one_hidden_layer_are_those_of_its_units() -> None:
     rng = np.random.default_rng(0)
     layers = network(rng, (9,))
     (W, b), _ = layers
     assert polyline.of_network(layers).knots == pytest.approx(np.sort(-b / W[:, 0]))
 
 
-def test_units_with_the_same_breakpoint_make_one_and_constant_units_none():
+def test_units_with_the_same_breakpoint_make_one_and_constant_units_none() -> None:
     W, b = np.array([[1.0], [2.0], [-1.0], [0.0], [1e-20]]), np.array([-0.5, -1.0 + 1e-12, 0.5, 3.0, 1.0])
     function = polyline.of_network([(W, b), (np.ones((1, 5)), np.zeros(1))])
     assert function.knots == pytest.approx([0.5])
@@ -47,7 +50,7 @@ def test_units_with_the_same_breakpoint_make_one_and_constant_units_none():
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 10_000), st.floats(0.01, 5))
-def test_every_crossing_is_listed_once_and_is_one(seed, margin):
+def test_every_crossing_is_listed_once_and_is_one(seed: int, margin: float) -> None:
     function = polyline.of_network(network(np.random.default_rng(seed), (6,)))
     reading = polyline.read(function, margin)
     assert np.abs(function(reading.points)) == pytest.approx(margin, rel=1e-4)
@@ -59,13 +62,13 @@ def test_every_crossing_is_listed_once_and_is_one(seed, margin):
         assert ((reading.points >= grid[place] - 1e-6) & (reading.points <= grid[place + 1] + 1e-6)).any()
 
 
-def test_a_peak_that_touches_the_margin_is_one_point():
+def test_a_peak_that_touches_the_margin_is_one_point() -> None:
     for height in (1 - 1e-9, 1.0, 1 + 1e-9):
         function = Piecewise(np.array([0.0, 1.0, 2.0]), np.array([0.0, height, 0.0]), np.array([0, height, -height, 0]))
         assert polyline.read(function, 1.0).points == pytest.approx([1.0])
 
 
-def test_plateaus_are_told_from_crossings():
+def test_plateaus_are_told_from_crossings() -> None:
     knots, heights = np.array([0.0, 1, 2, 3, 4]), np.array([0.0, 1, 1, -1, -1])
     function = Piecewise(knots, heights, np.array([0.0, 1, 0, -2, 0, 0]))
     reading = polyline.read(function, 1.0)
@@ -73,14 +76,14 @@ def test_plateaus_are_told_from_crossings():
     assert reading.points.tolist() == [1, 2, 3, 4]
 
 
-def test_plateau_ramp_plateau_opens_a_window_at_the_ends_of_the_ramp():
+def test_plateau_ramp_plateau_opens_a_window_at_the_ends_of_the_ramp() -> None:
     knots = np.array([0.0, 1, 2, 3, 4])
     function = Piecewise(knots, np.array([0.0, 1, 1, -1, -1]), np.array([0.0, 1, 0, -2, 0, 1]))
     (window,) = polyline.read(function, 1.0).windows
     assert (window.theorem, window.low, window.high, window.members.tolist()) == ("3.3", 2, 3, [1, 2])
 
 
-def test_windows_of_slanted_intervals_come_two_by_two():
+def test_windows_of_slanted_intervals_come_two_by_two() -> None:
     knots, heights = np.arange(6.0), np.array([1.0, -1, 1, -1, 1, -1])
     function = Piecewise(knots, heights, np.array([2.0, -2, 2, -2, 2, -2, 2]))
     reading = polyline.read(function, 1.0)
@@ -91,7 +94,7 @@ def test_windows_of_slanted_intervals_come_two_by_two():
     assert polyline.read(function, 5.0).empty == 2
 
 
-def test_a_guarantee_is_the_least_number_of_points_that_meets_every_window():
+def test_a_guarantee_is_the_least_number_of_points_that_meets_every_window() -> None:
     rng = np.random.default_rng(0)
     for _ in range(50):
         starts = rng.integers(0, 7, 4)
@@ -105,7 +108,7 @@ def test_a_guarantee_is_the_least_number_of_points_that_meets_every_window():
         assert polyline.guaranteed(windows) == least
 
 
-def test_values_and_breakpoints_give_the_function_back():
+def test_values_and_breakpoints_give_the_function_back() -> None:
     layers = network(np.random.default_rng(3), (8,))
     function = polyline.of_network(layers)
     back = polyline.through(function.knots, lambda x: values(layers, x))
@@ -115,6 +118,6 @@ def test_values_and_breakpoints_give_the_function_back():
     assert straight(x) == pytest.approx(3 * x + 1)
 
 
-def test_peaks_are_where_the_size_turns():
+def test_peaks_are_where_the_size_turns() -> None:
     function = Piecewise(np.arange(4.0), np.array([0.0, 2, -3, 0]), np.array([0.0, 2, -5, 3, 0]))
     assert polyline.peaks(function).tolist() == [1, 2]
