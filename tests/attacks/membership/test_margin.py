@@ -195,3 +195,10 @@ def test_a_margin_of_nothing_is_not_applicable() -> None:
 def test_candidates_of_another_width_are_refused() -> None:
     with pytest.raises(BadInput, match="the 1000 inputs of the model, got 3 features"):
         MarginMembership()(sphere()[0], Candidates(np.ones((12, 3))))
+
+
+@pytest.mark.parametrize(("times", "seen"), [(1.08, True), (1.15, False)])
+def test_equal_margins_may_begin_a_tenth_below_the_margin_that_is_given(times: float, seen: bool) -> None:
+    model, asked, _, margin = sphere()
+    finding = MarginMembership(margin=times * margin)(model, asked)
+    assert any(note.startswith("20 candidates are decided by") for note in finding.notes) is seen

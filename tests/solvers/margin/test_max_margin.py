@@ -98,3 +98,12 @@ def test_points_that_cannot_be_told_apart_end_the_path() -> None:
     X = np.ones((4, 3))
     run = md.train(md.initial(np.random.default_rng(0), [3, 5, 1], first=0.1), X, np.array([1, -1, 1, -1]), passes=3000)
     assert run.log_loss == pytest.approx(np.log(np.log(2)), abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("labels", "signs"),
+    [([0, 1, 1], [-1, 1, 1]), (["a", "b", "a"], [-1, 1, -1]), ([1, 2, 3], [1, -1, -1]), (None, [1, -1, -1])],
+)
+def test_two_classes_become_signs_and_without_two_the_outputs_do(labels: list[object] | None, signs: list[int]) -> None:
+    y = None if labels is None else np.array(labels)
+    assert md.signed_labels(y, np.array([0.3, -2.0, 0.0])).tolist() == signs

@@ -1,6 +1,6 @@
 """Training many two-layer networks side by side, each on a few points of its own, until the margin is all that grows.
 
-N(x) = Σ_j v_j relu(w_j·x + b_j), without an output bias. As in `margin_descent`, steps follow the gradient of the logarithm
+N(x) = Σ_j v_j relu(w_j·x + b_j), without an output bias. As in `max_margin`, steps follow the gradient of the logarithm
 of the loss, every network with a step length of its own, here with Nesterov's momentum: it comes to the same networks in
 an eighth of the steps. A network's first layer moves only inside the span of its points, so whatever the dimension is,
 training happens in as many coordinates as there are points.
@@ -14,22 +14,20 @@ import numpy as np
 from scipy.special import log_expit, logsumexp
 
 from divulge.arrays import Array
+from divulge.solvers.margin.max_margin import ARMIJO, SHORTEST, SHRINK
 
 FIRST_FALL, FALL_SHARE, LAST_FALL = 0.3, 0.02, 1.4
 "A step may lower the log-loss by this share of itself, within these limits; longer last steps throw points off the margin."
-ARMIJO = 0.1
-"Share of the predicted fall that a step has to deliver."
-GROW, SHRINK = 1.2, 0.5
-SHORTEST = 1e-3
-"A step that predicts less is taken as it is, unless it climbs by more: only so does a path leave a kink."
+GROW = 1.2
+"By how much a step may be longer than the one before; with momentum less than without."
 PATIENCE = 100
 "A network whose log-loss has not fallen by that in so many steps has come to its end."
 FLAT = 1e-12
-"A squared gradient of the log-loss that counts as 0."
+"A squared gradient of the log-loss that counts as 0: a guard against division by it."
 CACHED = 40_000
 "Hidden units of a batch: with more, a step no longer fits the processor's cache and batching costs time."
 CHUNK = 500
-"Points asked at once."
+"Points asked at once: memory, no result depends on it."
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,9 @@ from divulge.arrays import Array, Layers
 KINK = 0.02
 "A unit's input counts as 0 at a point where it is smaller than this share of its root mean square over the points."
 ROUNDS = 12
-"Of λ and slopes in turn; the residual falls in each."
+"Of λ and slopes in turn, at most: the residual falls in each, and they end once it falls by less than a thousandth."
 SWEEPS = 60
-"Accelerated gradient steps for the slopes in a round."
+"Accelerated gradient steps for the slopes in a round; the next round goes on where they end."
 
 
 @dataclass(frozen=True)

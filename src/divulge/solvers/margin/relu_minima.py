@@ -22,21 +22,19 @@ from torch.func import grad, jacrev
 WIDTHS = (0.0, 1e-2, 1e-3, 1e-4)
 "Half the widths over which kinks are rounded off, one after the other; at first none is."
 MEMORY = 30
-"Steps that L-BFGS remembers."
+"Steps that L-BFGS remembers: three times scipy's own, as curvature changes at every kink. Speed, no result."
 CLOSE = 1e-6
 "A partial derivative so small beside decay ‖θ‖ needs no further descent: Newton's method does the rest."
 READY = 0.1
 "A gradient so large beside decay (1 + ‖θ‖) leaves open which kinks a minimum has."
-NOISE = 1e-12
-"Of an objective, as a share."
+NOISE = ZERO = 1e-12
+"Of an objective, as a share, and an input of a unit: so small they are rounding."
 STEPS = 20
-"Newton's method takes three; more where a minimum is flat."
+"A cap: Newton's method takes three; more where a minimum is flat."
 STILL = 1e-13
 "A gradient so small beside decay ‖θ‖ is rounding."
 ENOUGH = 1e-9
-"A gradient so small is small enough once it no longer shrinks."
-ZERO = 1e-12
-"An input of a unit so small is rounding."
+"A gradient so small is small enough once it no longer shrinks: what the recipes promise."
 IDLE = 10
 "Widths of a kink that a unit's input must exceed somewhere, else decay is about to make the unit 0."
 SINGULAR = 1e-8
