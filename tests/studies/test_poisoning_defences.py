@@ -10,12 +10,13 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from divulge import Candidates, Context, Pipeline, datasets
+from divulge.attacks.poisoning.learners import learner_of
 from divulge.contract import Access, Array, Curve, Finding
 from divulge.contract.truth import Truth
 from divulge.defences import partition, sanitising
 from divulge.studies import PoisoningDefences
 from divulge.studies.poisoning_defences.defending import Defence
-from divulge.studies.poisoning_defences.study import NAMES, SIFTING, DefendedPipelines
+from divulge.studies.poisoning_defences.study import NAMES, SIFTING, DefendedPipelines, _Tested
 
 QUICK: dict[str, Any] = {"points": 12, "batch": 12, "iterations": 15, "starts": 1, "parts": 15}
 
@@ -116,6 +117,15 @@ def test_without_test_points_errors_are_said_to_be_optimised_against(held: Pipel
     blind = PoisoningDefences(**QUICK | {"iterations": 4, "points": 6, "batch": 6})(held)
     assert "validation error" in blind.scores
     assert any("optimised against all of them" in note for note in blind.notes)
+
+
+@pytest.mark.parametrize(("bound", "said"), [(0.49, "certifies at most 49.0 %."), (0.5, "no bound that is of use.")])
+def test_a_bound_is_of_use_where_a_guess_does_worse(
+    found: Finding[Access], held: Pipeline, bound: float, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_Tested, "certified", lambda tested: np.array([0.02, bound]))
+    tested = _Tested(learner_of(held, "converged", 1, 0.1, 1, 0), seen(found), "validation", held.X_val, held.y_val)
+    assert tested.sentence().endswith(said)
 
 
 def test_scoring_reads_nothing_that_is_written_for_people(

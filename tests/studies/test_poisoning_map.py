@@ -11,10 +11,12 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from divulge import Candidates, Context, Pipeline, datasets
+from divulge.attacks.poisoning.records import box
 from divulge.contract import Access, Array, Finding, HeatMap
 from divulge.errors import BadInput
 from divulge.studies import PoisoningMap
-from divulge.studies.poisoning_map import WorstPoint
+from divulge.studies.plane import Plane
+from divulge.studies.poisoning_map import PointMap, WorstPoint, _Shown
 
 WEAK = "largest validation error, weakest penalty"
 STRONG = "largest validation error, λ = 3.0"
@@ -170,6 +172,15 @@ def test_one_point_among_many_within_their_span_does_no_more_than_chance() -> No
         assert "64 places were tried, and a rise that chance explains with less than 1 %" in finding.power
         assert finding.summary.startswith("No single point raises the error more than chance does: one point at (")
         assert f"the {where} error from" in finding.summary
+
+
+def test_the_tenth_of_the_places_where_a_point_hurts_most_is_compared_with_the_rest() -> None:
+    held, _ = clouds()
+    error = np.random.default_rng(0).permutation(100) / 100
+    weak = PointMap(0, error, np.zeros(100), np.zeros((101, 1, 2)), np.zeros((101, 1)), 0.0, 0.2)
+    study = PoisoningMap(**SMALL)
+    shown = _Shown(study._learner(held), Plane.over(*box(held), 10), weak, weak, np.where(error >= 0.9, 3.0, 1.0), 0.2)
+    assert study._scores(shown)[GROWTH].value == pytest.approx(2)
 
 
 def test_four_places_are_a_map() -> None:

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, Field, PositiveFloat, PositiveInt
 
 from divulge.attacks.poisoning import campaign
 from divulge.attacks.poisoning.learners import Learner, Regime, learner_of, test_points
-from divulge.attacks.poisoning.outcome import NAMES, Measured, Outcome, PoisonedPipelines, PoisonedSetting, measured
+from divulge.attacks.poisoning.outcome import CERTAIN, NAMES, Measured, Outcome, PoisonedPipelines, PoisonedSetting, measured
 from divulge.attacks.poisoning.records import Campaign, PipelineModels, PipelineSplit, Setting, Terms, all_done, box
 from divulge.contract import (
     Access,
@@ -40,7 +40,7 @@ TAXONOMY = (
     TaxonomyId("OWASP ML Top 10", "2023", "ML02"),
 )
 MEMORY = 6e9
-"Bytes that the attack may take."
+"Bytes that the attack may take, which leaves something of 8 GB to others."
 CHANCE = "The points do not raise the error more than chance and wrong labels do"
 
 
@@ -186,7 +186,7 @@ class Poisoning(Attack[Pipeline, Poison]):
         return Finding.none_found(
             f"{CHANCE}: {blind.sentence()}",
             power=f"the same attack reaches {reached} with the {NAMES[weakest]}; a rise that chance explains with less than "
-            "1 % would have counted",
+            f"{100 * CERTAIN:g} % would have counted",
             loot=loot,
             **rest,
         )

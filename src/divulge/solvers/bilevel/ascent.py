@@ -12,16 +12,15 @@ from divulge.arrays import Array
 from divulge.solvers.bilevel.inner import Trained
 
 WAIT = 15
-"Iterations without progress after which a start that is behind the best is stuck."
+"Iterations without progress after which a start that is behind the best is stuck: of 100, it can begin anew three times."
 PROGRESS = 1e-3
-"Relative rise of the loss that counts as progress."
+"Relative rise of the loss in one iteration that counts as progress: at this pace 100 would add a tenth."
 BEHIND = 0.05
-"How far behind the best, relatively, a start has to be to begin anew."
+"How far behind the best, relatively, a start has to be to begin anew: one that may still win goes on."
 LATEST = 0.6
-"Share of the iterations after which beginning anew no longer pays."
-
-
+"Share of the iterations after which beginning anew no longer pays: steps that fall to 0 need the rest to get anywhere."
 TINY = float(np.finfo(np.float32).tiny)
+"Against division by 0."
 
 
 class Trainer(Protocol):

@@ -32,9 +32,10 @@ Found = TypeVar("Found")
 CLIMBED = 10.0
 "Training that ends at this many times the loss it began with has diverged: stable descent does not climb at all."
 HALVINGS = 6
-"How often a learning rate is halved before training is given up."
+"How often a learning rate is halved: each costs a training, and one 64 times too high is a mistake to be told about."
 FEW = 32
-"Numbers among the hyperparameters that `forward` takes: each costs it a product with the Hessian a step."
+"Numbers among the hyperparameters that `forward` takes: each costs it a product with the Hessian a step, where `reverse` \
+needs one for all."
 
 _BY_DEFINITION = ContextVar("attention by its definition", default=False)
 

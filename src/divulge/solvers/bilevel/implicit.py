@@ -19,16 +19,18 @@ from divulge.arrays import Array
 from divulge.solvers.bilevel.inner import Diverged, Shared, Trained
 
 NEWTON = 60
-"Most steps of Newton's method; from a near start it takes two to four."
+"Most steps of Newton's method, a guard: from a near start it takes two to four."
 HALVINGS = 30
-"Of a step that would not lower the objective."
+"Of a step that would not lower the objective, a guard."
 ROUNDING = 1e-12
-"By how much, relatively, an objective may rise in a step that lowers it."
+"By how much, relatively, an objective may rise in a step that lowers it, and the least share of a diagonal: rounding."
 NEGLIGIBLE = 1e-7
-"Second derivative times squared length of a point below which it does not count in a factor."
+"Second derivative times squared length of a point below which it has no row in a factor. Steps and solves are judged by \
+the residual of the whole problem, so this is a matter of speed."
 CONTRACTION = 0.4
-"To what share an old factor has to bring the residual, or a new one is made."
+"To what share an old factor has to bring the residual, or a new one is made: five such steps gain two digits."
 REFINEMENTS = 40
+"Most corrections of a solve with an old factor, a guard: each has to halve the residual."
 NO_MINIMUM = "the training problem has no minimum that Newton's method reaches; raise the least penalty"
 
 
@@ -228,14 +230,14 @@ def _by_features(
         s = risk.first_derivative((Z @ w)[None], Y)[0]
         S = risk.hessian_product(s[None], Y, np.ones_like(s)[None])[0]
         H = (Z * S[:, None]).T @ Z
-        H.flat[:: len(H) + 1] += penalty + 1e-12 * (1 + H.flat[:: len(H) + 1])
+        H.flat[:: len(H) + 1] += penalty + ROUNDING * (1 + H.flat[:: len(H) + 1])
         factor = cho_factor(H, check_finite=False)
         g = Z.T @ s + penalty * w
         if np.abs(g).max() < tolerance * (1 + np.abs(Z).sum(axis=0).max()):
             break
         step, before, size = -cho_solve(factor, g, check_finite=False), objective(w), 1.0
         for _ in range(HALVINGS):
-            if objective(w + size * step) <= before + 1e-12 * (1 + abs(before)):
+            if objective(w + size * step) <= before + ROUNDING * (1 + abs(before)):
                 break
             size /= 2
         w = w + size * step
@@ -269,7 +271,7 @@ def _by_conjugate_gradients(
 
         p = s + Y
         second = p * (1 - p) if risk.second_derivative is None else risk.second_derivative(s, Y)
-        diagonal = (second @ Z**2 + penalty).ravel() + 1e-12
+        diagonal = (second @ Z**2 + penalty).ravel() + ROUNDING
         shape = (w.size, w.size)
         found, _ = cg(
             LinearOperator(shape, product), g.ravel(), rtol=tolerance, maxiter=20 * w.size,
@@ -285,7 +287,7 @@ def _by_conjugate_gradients(
             break
         step, before, size = -inverse(s, g, min(1e-2, size_of_g**0.5)), objective(w), 1.0
         for _ in range(HALVINGS):
-            if objective(w + size * step) <= before + 1e-12 * (1 + abs(before)):
+            if objective(w + size * step) <= before + ROUNDING * (1 + abs(before)):
                 break
             size /= 2
         w = w + size * step

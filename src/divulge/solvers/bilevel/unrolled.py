@@ -28,13 +28,14 @@ from divulge.arrays import Array
 from divulge.solvers.bilevel.inner import Diverged, Shared, Trained
 
 HALVINGS = 12
-"How often the rate of a training that diverges is halved before it is given up."
+"Rates that are tried, each half the last: one more than 2,000 times too high is a mistake to be told about."
 WORSE = 1.05
-"A training that ends with this much more loss than it began with has diverged."
+"A training that ends with this much more loss than it began with has diverged: stable descent from 0 ends no higher, \
+and the rest is room for rounding in single precision."
 FEW = 8
-"Problems from which one matrix product is faster than a product with a vector for each of them."
+"Problems from which one matrix product is faster than a product with a vector for each of them. A matter of speed."
 BLOCK = 1 << 16
-"Second derivatives made at a time: fewer calls than one for each step, and all still in the cache when they are used."
+"Second derivatives made at a time: fewer calls than one for each step, and all still in the cache. A matter of speed."
 
 
 class EarlyStopped:

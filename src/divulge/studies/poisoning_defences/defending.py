@@ -28,9 +28,7 @@ from divulge.solvers.bilevel.inner import Diverged
 Defence = Literal["none", "re-tuned", "cross-validated", "neighbours", "distance", "vote"]
 
 ROUNDS = 2
-"How often an attack on cross-validation is made again for the penalty that its points led to."
-SURE = 40.0
-"Intercept of a part's model that knows one class only."
+"How often an attack on cross-validation is made again for the penalty that its points led to: each costs a whole ascent."
 
 
 @dataclass(frozen=True)
@@ -184,7 +182,7 @@ def _voters(learner: Learner, mix: PipelineSplit, strengths: Array, parts: int) 
         seen = np.unique(mix.y[rows])
         if len(seen) < 2:
             sides = learner.targets(seen if len(seen) else classes[:1])[:, 0]
-            b[number] = SURE * (2 * sides - 1 if learner.risk in ("logistic", "softmax") else sides)
+            b[number] = 2 * sides - 1 if learner.risk in ("logistic", "softmax") else sides
             continue
         one = PipelineModels.trained(learner, replace(mix, X=mix.X[rows], y=mix.y[rows]), strengths)
         W[number], b[number] = one.W, one.b

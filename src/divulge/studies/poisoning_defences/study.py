@@ -52,7 +52,7 @@ NAMES: dict[Defence, str] = {
     "vote": "vote of learners on parts",
 }
 USELESS = 0.5
-"An error that a guess keeps below."
+"A bound on the error from which on a guess between two classes does as well."
 SIFTING: tuple[Defence, ...] = ("neighbours", "distance")
 "Defences that leave points out."
 
@@ -165,9 +165,11 @@ class PoisoningDefences(Study[Pipeline]):
             return Finding.shown(tested.seen, tested.sentence(), **rest)
         return Finding.none_found(
             f"The points do not raise the error of the plain pipeline more than chance does: {tested.sentence()}",
-            power=f"{tested.points} points; a rise that chance explains with less than 1 % would have counted",
-            evidence=tested.seen, **rest,
-        )  # fmt: skip
+            power=f"{tested.points} points; a rise that chance explains with less than {100 * CERTAIN:g} % would have "
+            "counted",
+            evidence=tested.seen,
+            **rest,
+        )
 
     def _plain(self) -> Poisoning:
         """The attack on the pipeline without a defence."""
