@@ -242,8 +242,23 @@ def test_numbers_of_a_regression_are_refused(y: Array) -> None:
         sanitising.by_distance(X, y, trusted=(X, y))
 
 
+def test_a_moved_point_stays_clear_of_the_sphere_by_what_single_precision_rounds_and_hardly_more() -> None:
+    ball = Sphere("a", np.zeros(3), 2.0)
+    found = sanitising.into_spheres(np.array([[9.0, 1.0, 1.0]]), np.array(["a"]), [ball], -10.0, 10.0)
+    gap = 1 - np.linalg.norm(found) / 2
+    assert 3e-7 < gap < 3e-6
+
+
 def test_labels_of_any_kind_are_classes() -> None:
-    for y in (np.array([0.0, 1.0, 1.0]), np.array([0.5, 1.5] * 2), np.arange(300), np.array(["a", "b"]), np.array([True])):
+    hundred = np.arange(300.0) % 100
+    for y in (
+        hundred,
+        np.array([0.0, 1.0, 1.0]),
+        np.array([0.5, 1.5] * 2),
+        np.arange(300),
+        np.array(["a", "b"]),
+        np.array([True]),
+    ):
         X = np.zeros((len(y), 1))
         assert len(sanitising.by_distance(X, y, trusted=(X, y))) == len(y)
 

@@ -11,11 +11,20 @@ from sklearn.linear_model import LogisticRegression
 
 from divulge import Candidates, Context, Pipeline, datasets
 from divulge.attacks.poisoning.learners import learner_of
+from divulge.attacks.poisoning.records import FailedTraining, PipelineSplit
 from divulge.contract import Access, Array, Curve, Finding
 from divulge.contract.truth import Truth
 from divulge.defences import partition, sanitising
 from divulge.studies import PoisoningDefences
-from divulge.studies.poisoning_defences.defending import Defence
+from divulge.studies.poisoning_defences.defending import (
+    Checks,
+    ContributedPoints,
+    Defence,
+    Scenario,
+    _voters,
+    campaign,
+    defended,
+)
 from divulge.studies.poisoning_defences.study import NAMES, SIFTING, DefendedPipelines, _Tested
 
 QUICK: dict[str, Any] = {"points": 12, "batch": 12, "iterations": 15, "starts": 1, "parts": 15}
@@ -102,6 +111,29 @@ def test_no_points_found_exceed_the_certified_error(
     sides = (digits.y_test > 0).astype(int)
     assert partition.certified_error(votes, sides, 12) == pytest.approx(bound, abs=0.02)
     assert 1 - np.mean(votes.winner == sides) == pytest.approx(found.scores[f"test error, {NAMES['vote']}"].null, abs=0.006)
+
+
+def test_a_part_that_knows_one_class_votes_for_it_and_one_without_points_for_the_first(held: Pipeline) -> None:
+    learner, split = learner_of(held, "converged", 1, 0.1, 1, 0), PipelineSplit.of(held)
+    few = replace(split, X=split.X[:3], y=np.array([1.0, 1.0, 1.0]))
+    voters = _voters(learner, few, np.zeros(1), parts=6)
+    own = partition.assign(few.X, few.y, 6)
+    said = learner.named(voters.W, voters.b, split.X_val[:2])
+    np.testing.assert_array_equal(said, np.where(np.isin(np.arange(6), own), 1, -1)[:, None].repeat(2, axis=1))
+
+
+def test_a_training_that_diverges_is_a_value_that_says_why(held: Pipeline) -> None:
+    hasty = replace(learner_of(held, "early-stopped", 9, 1e30, 1, 0), risk="squared")
+    terms = PoisoningDefences(**QUICK)._plain().terms(held)
+    given = Scenario(hasty, PipelineSplit.of(held), terms, Checks(10, 0.5, 0.95), [3], np.zeros(1), 5)
+    points = ContributedPoints(held.X_val[:3], held.y_val[:3], held.X_val[:3])
+    for step in (
+        campaign("none", np.random.default_rng(0), given=given),
+        campaign("re-tuned", np.random.default_rng(0), given=given),
+        defended(("none", points), np.random.default_rng(0), given=given),
+    ):
+        assert isinstance(step, FailedTraining)
+        assert "training diverges" in step.reason
 
 
 def test_figures_show_both_attackers(found: Finding[Access]) -> None:
