@@ -11,8 +11,8 @@ from divulge.solvers.shared import rounding
 from divulge.solvers.stationarity import bandwidth, svm, system as stationarity
 from divulge.solvers.stationarity.refit import Trainer, row
 
-TOLERANCES = 20.0  # of a solver, by which margins may miss: on their own data SVC and SVR miss by less than one
-MISSED = 0.02  # at the least: a model of other data misses by 0.1 and more
+TOLERANCES = 20.0  # of a solver, by which margins may miss: on its own data SVC missed by less than one
+MISSED = 0.02  # at the least: with points that it was not trained on a model misses by 0.1 and more
 
 
 def build_svm_problem(fitted: Fitted, X: Array, weight: Array, trainer: Trainer) -> StationarityProblem:
