@@ -13,6 +13,7 @@ import pytest
 from divulge import Candidates, Context, Copy, Finding, Gradients, Predictions, Weights
 from divulge.arrays import Array
 from divulge.attacks import Surrogate
+from divulge.attacks.extraction.surrogate import _share
 from divulge.baselines import BlindSurrogate
 from divulge.contract import Budget
 from divulge.errors import BadInput
@@ -120,6 +121,19 @@ def test_the_architecture_is_chosen_by_queries_that_do_not_measure_the_copy() ->
     assert loot(finding).architecture == "one-layer"
     assert "half of the held-out queries chose" in finding.notes[1]
     assert "of 75 fresh queries" in finding.summary
+
+
+def test_twenty_candidates_are_enough_to_train_on_some_and_measure_on_others() -> None:
+    attack = Surrogate(queries=5, holdout=10, architecture="one-layer")
+    finding = attack(Gradients.of(network(6, 3)), Candidates(cloud(6, n=20)))
+    assert finding.verdict.value == "leak"
+    assert "of 10 fresh queries" in finding.summary
+
+
+def test_the_interval_of_a_share_is_wilson_s() -> None:
+    """Eight of ten: 0.490 to 0.943 (Wilson 1927, at 95 %); none of ten: up to 0.278."""
+    assert _share(np.arange(10) < 8, 0.5, "chance").interval == pytest.approx((0.49016, 0.94332), abs=1e-5)
+    assert _share(np.zeros(10, dtype=bool), 0.5, "chance").interval == pytest.approx((0, 0.27754), abs=1e-5)
 
 
 def test_random_points_are_enough_where_the_data_are_not_known(two_layer: Victim) -> None:

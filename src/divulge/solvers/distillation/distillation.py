@@ -1,4 +1,10 @@
-"""Train a copy on what a teacher answered: its values and, where there are any, its input gradients."""
+"""Train a copy on what a teacher answered: its values and, where there are any, its input gradients.
+
+    loss = ‖D (J - Ĵ)‖² / ‖D J‖² + 0.3 ‖z - ẑ‖² / ‖z‖²
+
+over the queries, with centred logits z (n, k), their Jacobians J (n, k, d) and the combinations D (n, o, k) of logits whose
+gradients are known.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +23,11 @@ Watch = Callable[[int], None]
 CLASSES = 1000
 "Whole numbers beyond this are counts, not classes."
 RATE = 1e-2
-"The highest learning rate of the one-cycle schedule."
+"The highest learning rate of the one-cycle schedule: 0.01 and 0.003 gave copies as good (docs/surrogate.md)."
 VALUES = 0.3
 "The weight of values beside gradients."
 PROBES = 2
-"Random combinations of outputs whose gradients are matched in one step: as good as all of them, and sooner done."
+"Random mixtures of outputs whose gradients are matched in a step: as good as all (agreement 0.918, 0.912), sooner done."
 BATCH = 100
 "Queries in one step."
 CLEAR = 1e3
