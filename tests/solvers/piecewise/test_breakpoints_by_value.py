@@ -103,3 +103,10 @@ def test_noise_and_curves_are_measured() -> None:
     assert not noisy.curved
     assert measure_noise(lambda t: np.exp(t)[:, None], PLACES).curved
     assert measure_noise(lambda t: np.tanh(t)[:, None], PLACES * [1, 1, 100]).curved  # flat in one of the places
+
+
+@pytest.mark.parametrize(("curvature", "curved"), [(1e-6, False), (4e-5, True)])
+def test_a_curve_is_one_where_it_leaves_a_straight_line_by_hundreds_of_roundings(curvature: float, curved: bool) -> None:
+    """Rounding of values near 1, extrapolated from steps of 1e-6 to one of 1e-4, is a hundred times itself."""
+    places = np.array([0.3, -0.3, 0.31])
+    assert measure_noise(lambda t: (1 + t + curvature * t**2)[:, None], places).curved == curved
