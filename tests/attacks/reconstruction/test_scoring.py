@@ -297,3 +297,14 @@ def test_the_gallery_shows_as_many_pairs_as_the_paper() -> None:
     many = np.asarray(DIGITS.X[:60], dtype=float)
     gallery = gallery_of(scored(many, {"training_data": TrainingData(many, shape=SHAPE)}))
     assert len(gallery.left) == 45
+
+
+@pytest.mark.parametrize("count", [9, 10])
+def test_random_points_of_the_span_lie_between_ten_reconstructions_and_of_fewer_between_weights(count: int) -> None:
+    """Between fewer, one is likely to be a reconstruction again, and the null as good as the attack."""
+    scale = scoring.Scale.of(TrainingData(X, Y, shape=SHAPE), HELD)
+    useless = {name: points for name, points, _ in scoring._useless(X[:count], HELD, scale, None, np.random.default_rng(0))}
+    drawn = useless[scoring.SPAN] - scale.mean
+    between = {9: HELD.layers[0][0], 10: X[:count] - scale.mean}[count]
+    basis = np.linalg.qr(between.T)[0]
+    assert np.linalg.norm(drawn - drawn @ basis @ basis.T) < 1e-4 * np.linalg.norm(drawn)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -30,3 +31,21 @@ def test_strokes_are_mostly_black_and_white_and_leaves_are_not() -> None:
     strokes, leaves = synthetic_images.strokes(rng, 20, (28, 28)), synthetic_images.leaves(rng, 20, (28, 28))
     assert np.isin(strokes, (0, 1)).mean() > 0.9
     assert np.isin(leaves, (0, 1)).mean() < 0.2
+
+
+def test_strokes_are_as_thin_and_as_sharp_as_those_of_a_fine_pen() -> None:
+    X = synthetic_images.strokes(np.random.default_rng(0), 100, (28, 28))
+    assert X.mean() == pytest.approx(0.07, abs=0.015)
+    assert np.mean((X > 0.05) & (X < 0.95)) == pytest.approx(0.05, abs=0.01)
+    large = synthetic_images.strokes(np.random.default_rng(0), 100, (56, 56))
+    assert large.mean() == pytest.approx(X.mean(), rel=0.05)  # the pen grows with the picture
+
+
+def test_power_of_leaves_falls_with_frequency_as_it_does_in_photographs() -> None:
+    P = synthetic_images.leaves(np.random.default_rng(0), 100, (32, 32, 3)).reshape(-1, 32, 32, 3)
+    power = (np.abs(np.fft.fft2(P - P.mean(axis=(1, 2), keepdims=True), axes=(1, 2))) ** 2).mean(axis=(0, 3))
+    rate = np.hypot(np.fft.fftfreq(32)[:, None], np.fft.fftfreq(32)[None])
+    ends = 0.03125 * 2.0 ** np.arange(5)
+    bands = [power[(rate >= low) & (rate < high)].mean() for low, high in pairwise(ends)]
+    slope = np.polyfit(np.log(ends[:-1]), np.log(bands), 1)[0]
+    assert slope == pytest.approx(-2.45, abs=0.08)

@@ -11,16 +11,14 @@ import numpy as np
 from divulge.arrays import Array
 
 PEN = 0.8
-"Half the width of a stroke, in pixels of a picture 28 wide."
-FINE = 64
-"Points of a stroke that are drawn."
+"Half the width of a stroke, in pixels of a picture 28 wide: 7 % of it is ink, half as much as in a digit."
+FINE = 64  # points of a stroke that are drawn: closer than pixels
 SHARPNESS = 2.5
-"How steeply a stroke turns from 1 to 0, in pixels of a picture 28 wide."
-LEAVES = 30
-SMALLEST = 3.0
-"Radius of a leaf, in pixels."
+"How steeply a stroke turns from 1 to 0, in pixels of a picture 28 wide: 5 % of them are grey, half as many as in a digit."
+LEAVES, SMALLEST = 30, 3.0
+"Discs of a picture, and the least radius of one, in pixels: power falls as 1/f^2.4 at 32 × 32, in photographs as 1/f²."
 SHADE = 0.25
-"By how much the light falls off across a leaf."
+"By how much the light falls off across a leaf, in its contrast: little enough to leave neighbours alike."
 
 
 def strokes(rng: np.random.Generator, count: int, shape: tuple[int, ...]) -> Array:
