@@ -13,14 +13,14 @@ from divulge.solvers.margin import max_margin, weight_decay
 from divulge.solvers.shared import synthetic_images
 
 IDLE = 0.2
-"Share of pixels that training never moved from which pictures are taken to be strokes on an empty ground."
+"Share of pixels that training never moved from which pictures are strokes: 0.27 with 500 digits, none with clothes."
 MOVED = 2.0
 "Times the noise: a pixel whose weights are larger, in root mean square, was moved."
 ABSENT = 1e-9
 "Share of the largest singular value below which there is no noise, but rounding: the start has decayed."
 DECAYS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5)
 "Tried until the first layer is as large as that of the network; the weaker, the larger."
-ITERATIONS = 400
+ITERATIONS = 400  # of L-BFGS, at most
 NEARLY = 0.95
 "Share of the directions that counts as all of them: two draws of pictures differ by so much."
 LOSS = 1e-8
