@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from divulge import Predictions, TrainingData, Weights, victims
+from divulge import Predictions, TrainingData, Truth, Weights, storage, victims
 from divulge.arrays import Array
 from divulge.attacks import UnivariateFromValues, UnivariateReconstruction
 from divulge.contract import Finding, Scatter
@@ -224,3 +224,12 @@ def test_breakpoints_that_are_no_numbers_are_refused() -> None:
 def test_recipes_refuse_what_they_do_not_know(settings: dict[str, Any]) -> None:
     with pytest.raises(BadInput):
         made(0, **{"points": 5, **settings})
+
+
+def test_what_values_showed_is_scored_the_same_once_it_was_stored() -> None:
+    network, truth = made(11, 9)
+    attack, model = UnivariateFromValues(), Predictions.of(network)
+    kept = storage.unpack(*storage.pack(attack(model)))
+    again, whole = attack.score(kept, model, Truth(truth)), attack(model, truth=truth)
+    assert again.scores == whole.scores
+    assert again.notes == whole.notes

@@ -8,8 +8,9 @@ from typing import Annotated, ClassVar
 import numpy as np
 from pydantic import Field, PositiveInt
 
-from divulge.attacks.univariate import candidates
-from divulge.attacks.univariate.candidates import Found, FunctionOfValues
+from divulge.attacks.univariate import candidates, findings
+from divulge.attacks.univariate.candidates import Found
+from divulge.attacks.univariate.findings import FunctionOfValues
 from divulge.attacks.univariate.scoring import scored
 from divulge.contract import (
     Array,
@@ -77,7 +78,7 @@ class UnivariateReconstruction(Attack[Weights, TrainingData]):
         found = candidates.of_weights(held, self.margin, self.slack)
         _reached(found, self.margin)
         context.log(f"{len(found.function.knots)} breakpoints, {len(found.x)} candidates.")
-        return candidates.finding(found, _power(found, self.slack, context.rng) if not found.certified.any() else "")
+        return findings.finding(found, _power(found, self.slack, context.rng) if not found.certified.any() else "")
 
     def score(self, finding: Finding[TrainingData], held: Weights, truth: Truth) -> Finding[TrainingData]:
         if held.dimension != 1 or len(held.layers) < 2 or len(held.layers[-1][1]) != 1:
@@ -107,13 +108,13 @@ class UnivariateFromValues(Attack[Predictions, TrainingData]):
     "How far from the margin a value counts as on it, in shares of the margin."
 
     def run(self, held: Predictions, context: Context) -> Finding[TrainingData]:
-        kept = context.once("function", lambda rng: candidates.whole(self._function(held)))
-        function = candidates.again(kept)
+        kept = context.once("function", lambda rng: findings.whole(self._function(held)))
+        function = findings.again(kept)
         found = candidates.of_values(function, self.margin, self.slack)
         _reached(found, self.margin)
         context.log(f"{len(found.function.knots)} breakpoints, {len(found.x)} candidates.")
         power = "" if found.certified.any() else _power(found, self.slack, context.rng, values=True)
-        finding = candidates.finding(found, power)
+        finding = findings.finding(found, power)
         return replace(finding, figures=(*finding.figures, kept), evidence=FunctionOfValues.of(function))
 
     def score(self, finding: Finding[TrainingData], held: Predictions, truth: Truth) -> Finding[TrainingData]:

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from divulge.attacks.univariate.candidates import Found, drawn
+from divulge.attacks.univariate.candidates import Found
+from divulge.attacks.univariate.findings import drawn
 from divulge.contract import Array, Finding, Score, TrainingData, Verdict, Weights
 from divulge.solvers.margin.max_margin import signed_labels
 from divulge.solvers.univariate import margin_minima
