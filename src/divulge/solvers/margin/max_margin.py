@@ -1,8 +1,9 @@
 """Training dense ReLU networks until the margin, not the loss, is what still grows.
 
-On separable data gradient descent slows down with the loss itself. Following the gradient of the logarithm of the loss is
-the same path at a speed that does not: steps are as long as the path stays straight. The rows of the first layer move only
-inside the span of the data, so training happens in coordinates of that span, and what lies outside keeps its start.
+On separable data gradient descent on the mean loss L(θ) = Σ ℓ(y_i f_θ(x_i))/n slows down with L itself. Following
+∇ log L = ∇L/L is the same path at a speed that does not: steps are as long as the path stays straight. The rows of the
+first layer move only inside the span of the data, so training happens in coordinates of that span, and what lies outside
+keeps its start.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ ARMIJO = 0.1
 "Share of the predicted fall that a step has to deliver."
 GROW, SHRINK = 1.5, 0.5
 SHORTEST = 1e-3
-"A step that predicts less is taken as it is, unless it climbs by more: only so does a path leave a kink."
+"A fall of log L: a step that predicts less is taken as it is, unless it climbs by more: only so does a path leave a kink."
 PATIENCE = 500
 "Steps without a lower loss after which the path has ended."
 

@@ -1,4 +1,4 @@
-"""Minima of mean loss + weight decay for dense ReLU networks, in coordinates of the data's span."""
+"""Minima of Σ ℓ(f_θ(x_i), y_i)/n + decay/2 ‖θ‖² for dense ReLU networks, in coordinates of the data's span."""
 
 from __future__ import annotations
 
