@@ -18,7 +18,7 @@ NEAR = 1e-3
 drawn anywhere are this near to one of 20 in 4 % of the draws."""
 ON = 1e-3
 """A training point is on the margin where y N(x) exceeds the smallest by no more than this share: minima are there to 1e-9,
-networks that were trained for long to a few per mille."""
+and the rest is for networks that were trained."""
 QUARTER = 0.25
 "Of the certified candidates, at least, that are training points by theorem 3.4."
 FAR = 2.0

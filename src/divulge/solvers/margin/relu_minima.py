@@ -22,7 +22,7 @@ from torch.func import grad, jacrev
 WIDTHS = (0.0, 1e-2, 1e-3, 1e-4)
 "Half the widths over which kinks are rounded off, one after the other; at first none is."
 MEMORY = 30
-"Steps that L-BFGS remembers: three times scipy's own, as curvature changes at every kink. Speed, no result."
+"Steps that L-BFGS remembers: three times scipy's own. A matter of speed."
 CLOSE = 1e-6
 "A partial derivative so small beside decay ‖θ‖ needs no further descent: Newton's method does the rest."
 READY = 0.1

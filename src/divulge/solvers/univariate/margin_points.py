@@ -26,7 +26,7 @@ ROUNDING = 1e-9
 ALIKE = 1e-5
 "Values that differ by less than this share are the same: those on a margin do by 1e-7 in single precision."
 GUESSES = 40
-"Margins tried, at most: those that most places speak for. A network of 20 points has as many values; a guard for others."
+"Margins tried, at most: those that most places speak for. A cap on the time that large networks take."
 OTHERS = (0.5, 0.99, 1.01, 2.0)
 """Times a margin: others that would have to explain the weights worse. Of 72 minima on 1 to 9 points 28 were explained by
 all of eleven smaller margins from 0.01 to 0.999, 44 by none, and none by a larger one: one on either side would do."""
