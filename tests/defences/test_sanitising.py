@@ -222,6 +222,12 @@ def test_a_point_moves_as_far_as_it_must() -> None:
     np.testing.assert_allclose(found, [3, 0.1])
 
 
+def test_an_eighth_of_the_way_is_tried_first() -> None:
+    X, y = np.array([[-8.0], [-7.9], [8.0], [8.1]]), np.array([0, 0, 1, 1])
+    found = sanitising.past_neighbours(np.array([-0.5]), np.array(1), X, y, low=-9, high=9, neighbours=1, agreement=1)
+    assert found == -0.5 + 8.5 / 8  # beyond 0.05, where both classes are equally far
+
+
 def test_anchors_lie_in_the_box() -> None:
     X, y = np.array([[0.0], [0.1], [1.0], [1.1], [8], [8.1]]), np.array([0, 0, 0, 0, 1, 1])
     options: dict[str, Any] = {"neighbours": 1, "agreement": 1}

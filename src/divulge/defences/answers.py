@@ -20,7 +20,7 @@ Ask = Callable[[Array], Array]
 Part = Literal["all", "values", "gradients"]
 
 TYPICAL = 64
-"Standard normal points at which the owner looks how large answers usually are: enough for two digits of it."
+"Standard normal points at which the owner looks how large answers usually are: one output to a tenth."
 
 
 @option_class
@@ -69,12 +69,12 @@ class Noise:
                 return float(np.sqrt(np.mean((answers - (answers.mean(0) if what == "values" else 0)) ** 2)))
 
             def answer(X: Array) -> Array:
-                told = np.asarray(ask(X), float)
+                said = np.asarray(ask(X), float)
                 if self.fresh:
-                    drawn = stream.standard_normal(told.shape)
+                    drawn = stream.standard_normal(said.shape)
                 else:
-                    drawn = np.stack([generator(seed, what, x).standard_normal(told.shape[1:]) for x in X])
-                return told + self.sigma * size() * drawn
+                    drawn = np.stack([generator(seed, what, x).standard_normal(said.shape[1:]) for x in X])
+                return said + self.sigma * size() * drawn
 
             return answer
 
@@ -122,10 +122,10 @@ class LabelOnly:
 
         def named(ask: Ask, _: str) -> Ask:
             def answer(X: Array) -> Array:
-                told = np.asarray(ask(X), float)
-                if told.ndim == 1 or told.shape[1] == 1:
-                    return np.where(told > self.threshold, 1.0, -1.0)
-                return np.asarray(np.eye(told.shape[1])[told.argmax(axis=1)])
+                said = np.asarray(ask(X), float)
+                if said.ndim == 1 or said.shape[1] == 1:
+                    return np.where(said > self.threshold, 1.0, -1.0)
+                return np.asarray(np.eye(said.shape[1])[said.argmax(axis=1)])
 
             return answer
 

@@ -109,7 +109,7 @@ def _bytes(rows: Array) -> list[bytes]:
 
 def _indices(labels: Array, classes: Array) -> Array:
     same = labels[:, None] == classes
-    strange = ~same.any(axis=1)
-    if strange.any():
-        raise ValueError(f"expected labels of the classes {classes.tolist()}, got {labels[strange][0]}")
+    unknown = ~same.any(axis=1)
+    if unknown.any():
+        raise ValueError(f"expected labels of the classes {classes.tolist()}, got {labels[unknown][0]}")
     return np.asarray(same.argmax(axis=1))

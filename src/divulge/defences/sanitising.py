@@ -16,19 +16,19 @@ from divulge.arrays import Array
 Labelled = tuple[Array, Array]
 
 CELLS = 1 << 20
-"Distances held at once: 8 MB."
+"Distances held at once: 8 MB. Results do not depend on it."
 TIE = 1e-12
-"Of the squares that a squared distance is the difference of: distances nearer to each other than rounding are equal."
+"Of the squares that a squared distance is the difference of, a guard: distances within rounding of each other are equal."
 ROUNDING = 1e-9
-"A share of neighbours, or a distance that sets a radius, is what it is but for this."
+"A share of neighbours, or a distance that sets a radius, is what it is but for this, a guard."
 INSIDE = 1e-6
 "Share of the radius by which a moved point stays clear of the sphere, so that it passes in single precision as well."
 ROUNDS = 60
-"Of a search that halves an interval at worst; most end within five."
+"Of a search that halves an interval at worst, a guard: by then it is smaller than rounding. Most end within five."
 FRACTIONS = np.arange(1, 9) / 8
-"Of the way to an anchor, where staying is not enough."
+"Of the way to an anchor, where staying is not enough: a point goes at most an eighth of it too far."
 CLASSES = 100
-"Numbers with a decimal point that take more values than this are no classes."
+"Numbers with a decimal point that take more values than this are no classes, however often each comes."
 
 
 class Sphere(NamedTuple):
@@ -217,9 +217,9 @@ def _in_box(X: Array, low: Array | float, high: Array | float) -> Array:
 
 def _positions(labels: Array, known: Array) -> Array:
     same = labels[:, None] == known
-    strange = ~same.any(axis=1)
-    if strange.any():
-        raise ValueError(f"expected points of the classes {known.tolist()}, got one of class {labels[strange][0]}")
+    unknown = ~same.any(axis=1)
+    if unknown.any():
+        raise ValueError(f"expected points of the classes {known.tolist()}, got one of class {labels[unknown][0]}")
     return np.asarray(same.argmax(axis=1))
 
 

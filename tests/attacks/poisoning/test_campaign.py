@@ -21,7 +21,7 @@ from divulge.attacks.poisoning.records import (
     all_done,
 )
 from divulge.errors import AttackFailed
-from divulge.solvers.bilevel.ascent import Trainer
+from divulge.solvers.bilevel.ascent import Trainer, tuned
 from divulge.solvers.bilevel.inner import Trained
 from divulge.storage import pack, unpack
 
@@ -94,6 +94,14 @@ def test_a_re_tuned_penalty_is_the_best_of_a_fine_grid(gap: float) -> None:
     assert reached <= losses.min() * (1 + 1e-5)
 
 
+@pytest.mark.parametrize("gap", [0.2, 0.35, 0.5])
+def test_more_tuning_and_another_begin_would_not_move_the_penalty(gap: float) -> None:
+    split = given(gap=gap)
+    for begin in (-2.0, 4.0):
+        known = tuned(split.trainer(LOGISTIC), 4, 1, np.array([begin]), (-8.0, 5.3), 300)
+        np.testing.assert_allclose(validated(LOGISTIC, split, (-8.0, 5.3)), known, atol=1e-4)
+
+
 def test_the_first_split_is_the_one_given_and_others_are_not() -> None:
     first, second = (
         prepare(number, np.random.default_rng(0), learner=LOGISTIC, given=given(), terms=TERMS, settings={"fixed": 0.5})
@@ -132,6 +140,16 @@ def test_penalties_that_are_given_take_the_place_of_the_campaigns_own() -> None:
     campaign = begun(given())
     assert batch(campaign).poisoned.strengths == 0
     assert batch(campaign, strengths=np.array([2.0])).poisoned.strengths == 2
+
+
+def test_a_penalty_that_answers_changes_by_a_factor_of_about_one_and_a_half_in_a_move() -> None:
+    campaign = replace(begun(given(), 1.0), setting="learned")
+    once = replace(TERMS, iterations=1)
+    made = contribute(campaign, np.random.default_rng(0), size=3, learner=LOGISTIC, terms=once)
+    assert isinstance(made, PoisonBatch)
+    factor = np.exp(np.abs(made.poisoned.strengths - 1.0))
+    assert (factor > 1.4).all()
+    assert (factor < 2.2).all()
 
 
 def test_a_training_that_diverges_is_a_value_that_says_why_and_ends_the_attack_when_it_is_looked_at() -> None:

@@ -17,7 +17,8 @@ from divulge.solvers.bilevel.hypergradient import Hypergradient, Loss, as_functi
 from divulge.solvers.bilevel.inner import Diverged, Trained
 
 ROWS = 1024
-"Points that a network is asked about at once: what lies between its layers has to fit into memory."
+"Points that a network is asked about at once: what lies between its layers has to fit into memory. Answers do not \
+depend on it."
 
 
 def _squares(f: Tensor, y: Tensor) -> Tensor:
