@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -90,3 +92,9 @@ def test_points_without_labels_are_no_test_points() -> None:
     given = learners.test_points(Truth({"candidates": Candidates(X, SIDES)}), held, learner(held))
     assert given is not None
     np.testing.assert_array_equal(given[1], SIDES)
+
+
+def test_torch_is_imported_by_those_who_train_networks_alone() -> None:
+    modules = "divulge.attacks.poisoning.attack, divulge.studies.poisoning_defences.study, divulge.studies.poisoning_map"
+    ran = subprocess.run([sys.executable, "-c", f"import {modules}, sys; sys.exit('torch' in sys.modules)"], check=False)
+    assert ran.returncode == 0
