@@ -445,14 +445,13 @@ def test_a_pipeline_that_contradicts_itself_is_refused(rest: dict[str, Any], sen
         pipeline(**rest)
 
 
-def test_poison_remembers_what_it_was_made_of_and_what_it_did() -> None:
-    poison = Poison(X, LABELS, start=X + 1, trained=unchecked({"penalty": 0.5, "coef": X}))
+def test_poison_remembers_what_it_was_made_of() -> None:
+    poison = Poison(X, LABELS, start=X + 1)
     assert poison.start is not None
     assert poison.start.tolist() == (X + 1).tolist()
-    assert poison.trained["penalty"].shape == ()
     with pytest.raises(ValueError, match="read-only"):
-        poison.trained["coef"][0, 0] = 9
+        poison.start[0, 0] = 9
     with pytest.raises(BadInput, match=r"one clean point for each poison point, of shape \(3, 2\) together, got \(2, 2\)"):
         Poison(X, LABELS, start=X[:2])
-    with pytest.raises(BadInput, match="finite numbers for 'coef' of the poisoned pipelines"):
-        Poison(X, LABELS, trained=unchecked({"coef": [np.nan]}))
+    with pytest.raises(BadInput, match="finite numbers for the clean points"):
+        Poison(X, LABELS, start=np.full_like(X, np.nan))

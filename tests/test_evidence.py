@@ -81,6 +81,12 @@ def test_a_machine_reads_the_numbers_of_the_evidence_and_no_arrays() -> None:
     json.dumps(shown, allow_nan=False)
 
 
+def test_two_kinds_of_evidence_cannot_share_a_name() -> None:
+    with pytest.raises(TypeError, match=r"evidence Seen of .* has the name of .*; rename one"):
+        type("Seen", (Evidence,), {"__module__": "elsewhere"})
+    assert Evidence.kinds["Seen"] is Seen
+
+
 def test_a_leak_needs_loot_or_evidence() -> None:
     with pytest.raises(BadInput, match="needs its loot, or the evidence of a study"):
         Finding("leak", "Nothing to show.")  # type: ignore[arg-type]  # the mistake is the test

@@ -121,7 +121,7 @@ def test_named_scores_survive_the_disk(tmp_path: Path) -> None:
 def test_pipelines_and_poison_survive_the_disk(tmp_path: Path) -> None:
     X, y = np.arange(6.0).reshape(3, 2), np.array([0, 1, 0])
     pipeline = Pipeline(X, y, X, y, "ridge", (1, 2), -1, np.array([5, 6]), np.array([0, 1]))
-    poison = Poison(X, y, (2, 1), X + 1, {"coef": X, "penalty": np.array(0.5)})
+    poison = Poison(X, y, (2, 1), X + 1)
     for value in (pipeline, poison, Pipeline(X, y, X, y), Poison(X, y)):
         save(value, tmp_path / "value.json")
         assert fingerprint(load(tmp_path / "value.json")) == fingerprint(value)

@@ -128,7 +128,7 @@ class Context:
         """
         items = list(items)
         name = self._named(name)
-        names = [f"{name}-{index}" for index in range(len(items))]
+        names = [self._taken(f"{name}-{index}") for index in range(len(items))]
         results: dict[int, R] = {}
         for index, piece in enumerate(names):
             with suppress(KeyError):
@@ -144,7 +144,9 @@ class Context:
 
     def _named(self, name: str) -> str:
         """The piece's name where it is asked for: inside another piece it is that one's own."""
-        whole = "/".join((*self._scope, name))
+        return self._taken("/".join((*self._scope, name)))
+
+    def _taken(self, whole: str) -> str:
         if whole in self._used:
             raise ValueError(f"expected a name for every piece of an attack, got {whole!r} twice; name them apart")
         self._used.add(whole)

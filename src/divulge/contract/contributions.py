@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -10,7 +9,7 @@ import numpy as np
 
 from divulge.arrays import Array
 from divulge.contract.access import Access, check_points
-from divulge.contract.checks import bound, labels, numbered, numbers, points, refuse_outside
+from divulge.contract.checks import bound, labels, numbered, points, refuse_outside
 from divulge.contract.reading import reader
 from divulge.errors import BadInput
 
@@ -78,8 +77,6 @@ class Poison(Access):
     shape: tuple[int, ...] | None = None
     start: Array | None = None
     "The clean points that these were made of, row by row."
-    trained: Mapping[str, Array] = field(default_factory=dict)
-    "What the poisoned pipelines learned, by name: arrays of any shape."
 
     def __post_init__(self) -> None:
         check_points(self, "poison", labelled=True)
@@ -91,5 +88,3 @@ class Poison(Access):
                     "give in each row of start what that row of X was made of"
                 )
             object.__setattr__(self, "start", start)
-        learned = {name: numbers(value, f"{name!r} of the poisoned pipelines") for name, value in self.trained.items()}
-        object.__setattr__(self, "trained", learned)

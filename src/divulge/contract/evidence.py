@@ -13,6 +13,9 @@ class Evidence:
     kinds: ClassVar[dict[str, type[Evidence]]] = {}
 
     def __init_subclass__(cls) -> None:
+        known = Evidence.kinds.get(cls.__name__)
+        if known is not None and (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
+            raise TypeError(f"evidence {cls.__name__} of {cls.__module__} has the name of {known.__module__}'s; rename one")
         Evidence.kinds[cls.__name__] = cls
 
 

@@ -11,7 +11,7 @@ from pydantic import Field, PositiveFloat, PositiveInt
 from threadpoolctl import threadpool_limits
 
 from divulge.attacks.poisoning.attack import PAPER, TAXONOMY, Bounds, Poisoning
-from divulge.attacks.poisoning.learners import NETWORKS, Learner, Regime, learner_of, test_points
+from divulge.attacks.poisoning.learners import NETWORKS, PipelineLearner, Regime, learner_of, test_points
 from divulge.attacks.poisoning.outcome import CERTAIN, paired_p_value
 from divulge.attacks.poisoning.records import FailedTraining, all_done, box
 from divulge.contract import (
@@ -138,7 +138,7 @@ class PoisoningMap(Study[Pipeline]):
     def _strong(self) -> str:
         return f"λ = {self.strength:.1f}"
 
-    def _learner(self, held: Pipeline) -> Learner:
+    def _learner(self, held: Pipeline) -> PipelineLearner:
         if held.X.shape[1] != 2:
             raise NotApplicable(
                 f"the plane that is drawn has two features, and these points have {held.X.shape[1]}; use the attack "
@@ -267,7 +267,7 @@ class PointMap(Evidence):
 class _Shown:
     """The maps of a finding."""
 
-    learner: Learner
+    learner: PipelineLearner
     plane: Plane
     weak: PointMap
     strong: PointMap
@@ -315,7 +315,7 @@ class _Shown:
 
 
 def _trained(
-    item: tuple[int, float], rng: np.random.Generator, *, learner: Learner, held: Pipeline, positions: Array
+    item: tuple[int, float], rng: np.random.Generator, *, learner: PipelineLearner, held: Pipeline, positions: Array
 ) -> PointMap | FailedTraining:
     """Train with a point of one class at every position, and without it, all at one rate."""
     assert learner.classes is not None

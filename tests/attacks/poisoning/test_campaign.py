@@ -9,7 +9,7 @@ import pytest
 
 from divulge.arrays import Array
 from divulge.attacks.poisoning.campaign import contribute, cross_validated, prepare, resplit, validated
-from divulge.attacks.poisoning.learners import Learner
+from divulge.attacks.poisoning.learners import PipelineLearner
 from divulge.attacks.poisoning.records import (
     Campaign,
     FailedTraining,
@@ -26,7 +26,7 @@ from divulge.solvers.bilevel.inner import Trained
 from divulge.storage import pack, unpack
 
 CLASSES = np.array([-1.0, 1.0])
-LOGISTIC = Learner("logistic", "logistic", CLASSES, "converged", 150, 0.1, None)
+LOGISTIC = PipelineLearner("logistic", "logistic", CLASSES, "converged", 150, 0.1, None)
 TERMS = Terms(2, 6, 0.1, (-8.0, 5.3), (-8.0, 5.3), np.full(4, -3.0), np.full(4, 3.0))
 
 
@@ -41,7 +41,7 @@ def given(train: int = 30, val: int = 20, gap: float = 0.5) -> PipelineSplit:
 
 
 @dataclass(frozen=True, eq=False)
-class Watched(Learner):
+class Watched(PipelineLearner):
     """A learner that remembers what it was trained on and judged by."""
 
     seen: list[tuple[Array, Array]] = field(default_factory=list)

@@ -14,7 +14,7 @@ from sklearn.svm import LinearSVC
 from divulge import Candidates, Pipeline
 from divulge.arrays import Array
 from divulge.attacks.poisoning import learners
-from divulge.attacks.poisoning.learners import Learner, learner_of
+from divulge.attacks.poisoning.learners import PipelineLearner, learner_of
 from divulge.contract.truth import Truth
 from divulge.errors import NotApplicable
 
@@ -29,7 +29,7 @@ def pipeline(learner: str, y: Array, **rest: Any) -> Pipeline:
     return Pipeline(X, y, X[:10], y[:10], learner=learner, **rest)
 
 
-def learner(held: Pipeline) -> Learner:
+def learner(held: Pipeline) -> PipelineLearner:
     return learner_of(held, "converged", 150, 0.1, 16, 0)
 
 

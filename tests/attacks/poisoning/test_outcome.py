@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from divulge.arrays import Array
-from divulge.attacks.poisoning.learners import Learner
+from divulge.attacks.poisoning.learners import PipelineLearner
 from divulge.attacks.poisoning.outcome import (
     Measured,
     Outcome,
@@ -18,7 +18,7 @@ from divulge.attacks.poisoning.outcome import (
 )
 from divulge.attacks.poisoning.records import PipelineModels, Setting
 
-LEARNER = Learner("logistic", "logistic", np.array([0, 1]), "converged", 150, 0.1, None)
+LEARNER = PipelineLearner("logistic", "logistic", np.array([0, 1]), "converged", 150, 0.1, None)
 X = np.linspace(-1, 1, 21)[:, None]
 y = (X[:, 0] > 0).astype(int)
 

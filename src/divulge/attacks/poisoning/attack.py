@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import AfterValidator, Field, PositiveFloat, PositiveInt
 
 from divulge.attacks.poisoning import campaign
-from divulge.attacks.poisoning.learners import Learner, Regime, learner_of, test_points
+from divulge.attacks.poisoning.learners import PipelineLearner, Regime, learner_of, test_points
 from divulge.attacks.poisoning.outcome import CERTAIN, NAMES, Measured, Outcome, PoisonedPipelines, PoisonedSetting, measured
 from divulge.attacks.poisoning.records import Campaign, PipelineModels, PipelineSplit, Setting, Terms, all_done, box
 from divulge.contract import (
@@ -67,7 +67,7 @@ class Poisoning(Attack[Pipeline, Poison]):
     remedy: ClassVar[tuple[str, ...]] = (
         "Re-tune the penalty whenever the training data change, on validation points that outsiders cannot contribute to.",
         "Check contributed labels against those of their nearest neighbours, and distances to their class, before training; "
-        "the attack on request `poisoning-defences` measures what that is worth for your data.",
+        "the study `poisoning-defences` measures what that is worth for your data.",
         "Limit what one contributor can add: damage grows with the share of points.",
     )
 
@@ -145,7 +145,7 @@ class Poisoning(Attack[Pipeline, Poison]):
         claim = f"The rise on validation points does not hold on test points: {by_test.sentence()}"
         return replace(finding, verdict=Verdict.FAILED, summary=claim, **rest)
 
-    def _campaigns(self, held: Pipeline, learner: Learner, context: Context) -> tuple[list[Campaign], str]:
+    def _campaigns(self, held: Pipeline, learner: PipelineLearner, context: Context) -> tuple[list[Campaign], str]:
         """Every setting on every split, with the batches that all of them finished; and why no more were."""
         terms = self.terms(held)
         prepare = partial(
@@ -214,7 +214,7 @@ class Poisoning(Attack[Pipeline, Poison]):
         low, high = box(held)
         return Terms(self.starts, self.iterations, self.step, self.bounds, self.clean_bounds or self.bounds, low, high)
 
-    def check_size(self, held: Pipeline, learner: Learner) -> None:
+    def check_size(self, held: Pipeline, learner: PipelineLearner) -> None:
         """Refuse what has too few points to begin from, or takes too much memory."""
         if min(self.batch, self.points) > len(held.X_val):
             raise NotApplicable(

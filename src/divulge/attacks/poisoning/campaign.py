@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from divulge.attacks.poisoning.learners import Learner
+from divulge.attacks.poisoning.learners import PipelineLearner
 from divulge.attacks.poisoning.records import (
     Campaign,
     FailedTraining,
@@ -47,7 +47,9 @@ def resplit(split: PipelineSplit, rng: np.random.Generator, classes: bool) -> Pi
     return PipelineSplit(X[train], y[train], X[val], y[val])
 
 
-def cross_validated(learner: Learner, split: PipelineSplit, bounds: tuple[float, float], rng: np.random.Generator) -> Array:
+def cross_validated(
+    learner: PipelineLearner, split: PipelineSplit, bounds: tuple[float, float], rng: np.random.Generator
+) -> Array:
     """The penalty with the least error on the folds left out of the training points; of equals, the least loss."""
     grid = np.linspace(*bounds, max(2, round((bounds[1] - bounds[0]) / SPACING) + 1))
     strengths = np.repeat(grid[:, None], learner.penalties, axis=1)
@@ -65,7 +67,7 @@ def cross_validated(learner: Learner, split: PipelineSplit, bounds: tuple[float,
     return np.asarray(strengths[np.lexsort((losses, errors))[0]])
 
 
-def validated(learner: Learner, split: PipelineSplit, bounds: tuple[float, float]) -> Array:
+def validated(learner: PipelineLearner, split: PipelineSplit, bounds: tuple[float, float]) -> Array:
     """The penalties that the trusted points like best."""
     begin = np.full(learner.penalties, np.clip(BEGIN, *bounds))
     outputs = len(learner.targets(split.y[:1]))
@@ -76,7 +78,7 @@ def prepare(
     number: int,
     rng: np.random.Generator,
     *,
-    learner: Learner,
+    learner: PipelineLearner,
     given: PipelineSplit,
     terms: Terms,
     settings: Mapping[Setting, float | None],
@@ -103,7 +105,7 @@ def contribute(
     rng: np.random.Generator,
     *,
     size: int,
-    learner: Learner,
+    learner: PipelineLearner,
     terms: Terms,
     project: Project | None = None,
     strengths: Array | None = None,
@@ -143,7 +145,7 @@ def contribute(
 
 def _strongest(
     train: Trainer,
-    learner: Learner,
+    learner: PipelineLearner,
     split: PipelineSplit,
     strengths: Array,
     terms: Terms,
@@ -171,7 +173,7 @@ def _strongest(
     return ascend(train, draw, saddle.strengths, project, **given, also=also), saddle.value
 
 
-def _flipped(learner: Learner, split: PipelineSplit, rows: Array, rng: np.random.Generator) -> Array:
+def _flipped(learner: PipelineLearner, split: PipelineSplit, rows: Array, rng: np.random.Generator) -> Array:
     """Labels that the points do not have; of a regression, the end of the targets' range that is further away."""
     y = split.y_val[rows]
     if learner.classes is None:

@@ -24,7 +24,7 @@ TOLERANCE = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
-class Learner:
+class PipelineLearner:
     """A learner and how long it is trained."""
 
     name: str
@@ -93,7 +93,7 @@ class Learner:
         return f"{100 * error:.1f} %" if self.classes is not None else f"{error:.3g} variances"
 
 
-def learner_of(held: Pipeline, regime: Regime, epochs: int, rate: float, width: int, seed: int) -> Learner:
+def learner_of(held: Pipeline, regime: Regime, epochs: int, rate: float, width: int, seed: int) -> PipelineLearner:
     """The learner of a pipeline, or why it cannot be poisoned here."""
     known = (*DIFFERENTIATED, *NETWORKS)
     module = held.module
@@ -110,17 +110,17 @@ def learner_of(held: Pipeline, regime: Regime, epochs: int, rate: float, width: 
     if classes is None and held.y.dtype.kind == "U":
         raise NotApplicable(f"a {held.learner} needs numbers as targets, and these are names")
     if module is None and held.learner not in NETWORKS:
-        return Learner(held.learner, risk, classes, regime, epochs, rate, _compact(held.groups))
+        return PipelineLearner(held.learner, risk, classes, regime, epochs, rate, _compact(held.groups))
     if regime == "converged":
         raise NotApplicable('networks are not trained to the end here; set regime = "early-stopped"')
     if held.groups is not None:
         raise NotApplicable("networks are attacked with one penalty, and there are groups; leave groups out")
     outputs = 1 if risk == "logistic" else len(cast(Array, classes))
     network = module if module is not None else _built(held, outputs, width, seed)
-    return Learner(held.learner, risk, classes, regime, epochs, rate, None, network)
+    return PipelineLearner(held.learner, risk, classes, regime, epochs, rate, None, network)
 
 
-def test_points(truth: Truth, held: Pipeline, learner: Learner) -> tuple[Array, Array] | None:
+def test_points(truth: Truth, held: Pipeline, learner: PipelineLearner) -> tuple[Array, Array] | None:
     """Points that neither side saw, with their labels, or None where the auditor gave none."""
     test = truth.get(Candidates)
     if test is None or test.y is None:

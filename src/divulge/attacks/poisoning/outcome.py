@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from divulge.attacks.poisoning.learners import Learner
+from divulge.attacks.poisoning.learners import PipelineLearner
 from divulge.attacks.poisoning.records import PipelineModels, Setting
 from divulge.contract import Array, Curve, Evidence, Figure, Histogram, ImagePairs, Poison, Score
 
@@ -61,7 +61,7 @@ class PoisonedPipelines(Evidence):
 class Outcome:
     """Models of every setting, (splits, levels, outputs, features)."""
 
-    learner: Learner
+    learner: PipelineLearner
     seen: PoisonedPipelines
     clean: int
     "Training points."

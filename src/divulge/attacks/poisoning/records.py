@@ -8,7 +8,7 @@ from typing import Literal, TypeVar
 
 import numpy as np
 
-from divulge.attacks.poisoning.learners import Learner
+from divulge.attacks.poisoning.learners import PipelineLearner
 from divulge.contract import Array, Evidence, Pipeline
 from divulge.errors import AttackFailed
 from divulge.solvers.bilevel.ascent import Trainer
@@ -56,7 +56,7 @@ class PipelineSplit(Evidence):
     def joined(self, points: Array, labels: Array) -> PipelineSplit:
         return replace(self, X=np.concatenate([self.X, points]), y=np.concatenate([self.y, labels]))
 
-    def trainer(self, learner: Learner) -> Trainer:
+    def trainer(self, learner: PipelineLearner) -> Trainer:
         return learner.trainer(self.X, self.y, self.X_val, self.y_val)
 
 
@@ -72,7 +72,7 @@ class PipelineModels(Evidence):
     strengths: Array
 
     @classmethod
-    def trained(cls, learner: Learner, split: PipelineSplit, strengths: Array) -> PipelineModels:
+    def trained(cls, learner: PipelineLearner, split: PipelineSplit, strengths: Array) -> PipelineModels:
         """What the learner makes of a split."""
         found = learner.plain(split.trainer(learner), split.X.shape[1], strengths[None])
         return cls(found.W[0], found.b[0], strengths)

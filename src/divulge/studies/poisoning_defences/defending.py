@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from divulge.attacks.poisoning.campaign import contribute, cross_validated, validated
-from divulge.attacks.poisoning.learners import Learner
+from divulge.attacks.poisoning.learners import PipelineLearner
 from divulge.attacks.poisoning.records import (
     Campaign,
     FailedTraining,
@@ -44,7 +44,7 @@ class Checks:
 class Scenario:
     """What every defence is tried on: a pipeline, its penalty tuned on clean data, and how hard the attacker tries."""
 
-    learner: Learner
+    learner: PipelineLearner
     split: PipelineSplit
     terms: Terms
     checks: Checks
@@ -171,7 +171,7 @@ def _kept(defence: Defence, mix: PipelineSplit, checks: Checks) -> Array:
     return np.ones(len(mix.X), dtype=bool)
 
 
-def _voters(learner: Learner, mix: PipelineSplit, strengths: Array, parts: int) -> PipelineModels:
+def _voters(learner: PipelineLearner, mix: PipelineSplit, strengths: Array, parts: int) -> PipelineModels:
     """A model of each part, (parts, outputs, features). One that sees one class names it, one that sees none the first."""
     classes = np.asarray(learner.classes)
     part = partition.assign(mix.X, mix.y, parts)

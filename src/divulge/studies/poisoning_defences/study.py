@@ -12,7 +12,7 @@ from pydantic import Field, PositiveFloat, PositiveInt
 
 from divulge.attacks.poisoning.attack import PAPER, TAXONOMY, Bounds, Poisoning
 from divulge.attacks.poisoning.campaign import cross_validated
-from divulge.attacks.poisoning.learners import Learner, Regime, learner_of, test_points
+from divulge.attacks.poisoning.learners import PipelineLearner, Regime, learner_of, test_points
 from divulge.attacks.poisoning.outcome import CERTAIN, paired_p_value
 from divulge.attacks.poisoning.records import PipelineSplit, all_done
 from divulge.contract import (
@@ -191,7 +191,7 @@ class PoisoningDefences(Study[Pipeline]):
 class _Tested:
     """Every defence on one set of points."""
 
-    learner: Learner
+    learner: PipelineLearner
     seen: DefendedPipelines
     where: str
     X: Array
