@@ -11,7 +11,7 @@ import pytest
 from sklearn.linear_model import Ridge
 from skops.io import dump
 
-from divulge import cli
+from divulge import cli, terminal
 
 
 @pytest.fixture
@@ -112,7 +112,7 @@ def test_a_plan_is_printed_and_nothing_runs(folder: Path, capfd: pytest.CaptureF
 def test_attacks_are_listed_with_needs_yields_and_paper(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("COLUMNS", "160")
+    monkeypatch.setattr(terminal.out, "width", 160)  # a console reads COLUMNS once, when it is made
     code, out, _ = run(capfd, "attacks")
     assert code == 0
     assert "fitted + training_data" in " ".join(out.split())
