@@ -107,6 +107,7 @@ class Rebuilds(Attack[Candidates, TrainingData]):
         return Finding.leak(TrainingData(held.X, held.y), "Won the data.")
 
 
+@pytest.mark.slow
 def test_hyperparameters_follow_from_training_data_that_another_attack_won(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

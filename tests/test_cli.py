@@ -119,6 +119,7 @@ def test_attacks_are_listed_with_needs_yields_and_paper(
     assert "Wang" in out
 
 
+@pytest.mark.slow
 def test_demo_writes_a_report_with_leaks_and_a_control_that_is_none(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capfd, "demo", "--out", "shown", "--seed", "3", "--json")
     found = json.loads(out)
@@ -180,6 +181,7 @@ def test_a_bug_is_one_line_and_never_the_code_of_a_leak(
         cli.main(ATTACK)
 
 
+@pytest.mark.slow
 def test_output_that_nobody_reads_or_can_be_written_ends_quietly(folder: Path) -> None:
     divulge = f"{sys.executable} -m divulge.cli"
     ran = subprocess.run(

@@ -47,6 +47,7 @@ g: _Callable[[_Array], _Array]
 "What snippets take as given. A type without a value: who runs a snippet fills it in."
 
 
+@pytest.mark.slow
 def test_what_the_program_writes_into_the_documentation_is_current() -> None:
     check = [sys.executable, str(HOME / "scripts" / "make_docs.py"), "--check"]
     ran = subprocess.run(check, capture_output=True, text=True, check=False)
@@ -82,6 +83,7 @@ def complaints(folder: Path, codes: dict[str, str]) -> dict[str, list[str]]:
     return said
 
 
+@pytest.mark.slow
 def test_every_snippet_of_the_documentation_passes_a_strict_type_checker(tmp_path: Path) -> None:
     codes = {f"{page.stem.lower().replace('-', '_')}_page": snippets(page) for page in PAGES if snippets(page)}
     assert {"readme_page", "contributing_page"} < set(codes)

@@ -44,6 +44,7 @@ def test_a_broken_plug_in_is_named_and_skipped(listed: subprocess.CompletedProce
     assert "hyperparameters" in listed.stdout
 
 
+@pytest.mark.slow
 def test_a_plug_in_cannot_take_the_name_of_an_attack_of_ours(
     plugin: dict[str, str], listed: subprocess.CompletedProcess[str]
 ) -> None:
@@ -52,6 +53,7 @@ def test_a_plug_in_cannot_take_the_name_of_an_attack_of_ours(
     assert "--confidence" in divulge(plugin, "attack", "hyperparameters", "--help").stdout
 
 
+@pytest.mark.slow
 def test_a_plug_in_conforms(plugin: dict[str, str]) -> None:
     check = (
         "import numpy as np; from divulge.contract import TrainingData; from divulge.testing import check_attack; "

@@ -112,6 +112,7 @@ def killed_after(folder: Path, environment: Mapping[str, str], files: int) -> bo
     return ended.returncode == -signal.SIGKILL
 
 
+@pytest.mark.slow
 def test_a_killed_run_resumes_to_the_same_findings_bit_for_bit_with_any_number_of_workers(described: Described) -> None:
     make, environment = described
     whole = make("whole", workers=1)
@@ -124,6 +125,7 @@ def test_a_killed_run_resumes_to_the_same_findings_bit_for_bit_with_any_number_o
     assert arrays(broken) == arrays(whole)
 
 
+@pytest.mark.slow
 def test_a_finished_run_is_kept_and_not_computed_again(described: Described) -> None:
     make, environment = described
     folder = make("kept")
@@ -206,6 +208,7 @@ def test_a_second_audit_is_kept_out_of_a_folder_in_use(tmp_path: Path) -> None:
         audit([TrainingData(np.zeros((2, 2)))], out=tmp_path)
 
 
+@pytest.mark.slow
 def test_a_disk_that_fills_up_ends_with_a_sentence_and_keeps_what_is_finished(described: Described) -> None:
     make, environment = described
     folder = make("full")

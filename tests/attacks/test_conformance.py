@@ -29,6 +29,8 @@ from divulge.contract import Access, Array, Attack, Context, Finding, Procedure,
 from divulge.solvers.stationarity import backprop
 from divulge.testing import Nonconforming, check_attack
 
+pytestmark = pytest.mark.slow
+
 Case = tuple[tuple[Access, ...], Mapping[str, Access] | None]
 "What an attacker holds, and what the auditor knows where there is something to score against."
 

@@ -57,11 +57,13 @@ def test_pictures_that_do_not_compress_are_fewer_and_the_page_stays_under_2_mega
     assert len(page.encode()) < 2_000_000
 
 
+@pytest.mark.slow
 def test_the_same_record_gives_the_same_bytes(record: Record, html: str) -> None:
     assert report.render(record) == html
     assert report.render(full_record()) == html
 
 
+@pytest.mark.slow
 def test_another_process_gives_the_same_bytes(html: str) -> None:
     script = (
         "import hashlib; from divulge import report; from report.example import full_record; "
@@ -122,6 +124,7 @@ def test_what_did_not_run_is_listed_with_its_reason(record: Record, html: str) -
     assert "the budget of 600 seconds ran out" in section
 
 
+@pytest.mark.slow
 def test_an_incomplete_audit_says_so_before_anything_else(record: Record) -> None:
     shown = text(report.render(replace(record, complete=False)))
     assert shown.index("This audit is incomplete.") < shown.index("attacks won something")

@@ -27,6 +27,8 @@ from divulge.studies.poisoning_defences.defending import (
 )
 from divulge.studies.poisoning_defences.study import NAMES, SIFTING, DefendedPipelines, _Tested
 
+pytestmark = pytest.mark.slow
+
 QUICK: dict[str, Any] = {"points": 12, "batch": 12, "iterations": 15, "starts": 1, "parts": 15}
 
 

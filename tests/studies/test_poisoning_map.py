@@ -18,6 +18,8 @@ from divulge.studies import PoisoningMap
 from divulge.studies.plane import Plane
 from divulge.studies.poisoning_map import PointMap, WorstPoint, _Shown
 
+pytestmark = pytest.mark.slow
+
 WEAK = "largest validation error, weakest penalty"
 STRONG = "largest validation error, λ = 3.0"
 RATIO = "largest rise with λ = 3.0, in that with the weakest penalty"

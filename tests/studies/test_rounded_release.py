@@ -86,6 +86,7 @@ def test_at_the_same_penalty_rounding_hides_l1_better_than_l2_from_the_equations
         assert l1.scores[name].value > 10 * l2.scores[name].value
 
 
+@pytest.mark.slow
 def test_a_classifier_is_judged_at_the_coarsest_rounding_that_keeps_its_labels() -> None:
     X, y = LABELS
     finding = release(LogisticRegression(C=0.37), (X[:150, :10], y[:150]), decimals=(0, 1, 3), trainings=10)
@@ -99,6 +100,7 @@ def test_a_classifier_is_judged_at_the_coarsest_rounding_that_keeps_its_labels()
     assert finding.scores["error after rounding"].value < 0.05
 
 
+@pytest.mark.slow
 def test_the_curve_has_every_estimator_and_the_guess() -> None:
     finding = release(Ridge(1.37), NUMBERS, decimals=(2, 0, 4, 2))
     curve, _ = curves(finding)

@@ -17,6 +17,8 @@ from divulge.contract import Curve
 from divulge.studies import TrainStealRetrain, train_steal_retrain as study
 from divulge.studies.train_steal_retrain import TUNED, Draw, StolenFromSamples, saving, train_steal_retrain, tune
 
+pytestmark = pytest.mark.slow
+
 Split = tuple[Array, Array, Array, Array]
 QUICK: dict[str, Any] = {"grid": (-2, -1, 0, 1, 2), "folds": 3, "draws": 4}
 

@@ -36,6 +36,7 @@ def objective(network: torch.nn.Sequential, X: Any, y: Any, decay: float) -> tor
     return loss + decay / 2 * sum((part**2).sum() for part in network.parameters())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["iris", "breast-cancer", "diabetes"])
 @pytest.mark.parametrize("decay", [0.01, 0.1])
 def test_lbfgs_ends_in_a_minimum(name: str, decay: float) -> None:

@@ -60,6 +60,7 @@ def test_one_gradient_query_copies_a_linear_classifier_exactly() -> None:
     assert finding.cost.queries == 1 + 150
 
 
+@pytest.mark.slow
 def test_gradients_teach_more_than_values_from_the_same_queries(two_layer: Victim) -> None:
     model, candidates, truth = two_layer
     share = {}
@@ -76,6 +77,7 @@ def test_only_labels_are_enough_for_a_copy_that_is_better_than_guessing(two_laye
     assert finding.verdict.value == "leak"
 
 
+@pytest.mark.slow
 def test_a_score_of_two_classes_is_copied_by_its_sign() -> None:
     model = network(4, 8, 1)
     finding = Surrogate(queries=50, steps=300)(Gradients.of(model), Candidates(cloud(4)))
@@ -136,6 +138,7 @@ def test_the_interval_of_a_share_is_wilson_s() -> None:
     assert _share(np.zeros(10, dtype=bool), 0.5, "chance").interval == pytest.approx((0, 0.27754), abs=1e-5)
 
 
+@pytest.mark.slow
 def test_random_points_are_enough_where_the_data_are_not_known(two_layer: Victim) -> None:
     model, _, truth = two_layer
     finding = BlindSurrogate(queries=40, steps=400)(Gradients.of(model), truth=truth)

@@ -117,6 +117,7 @@ MULTICLASS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize(
     ("estimator", "data"),
@@ -191,6 +192,7 @@ def test_class_weights_are_taken_into_account(make: Any, weights: Any) -> None:
     assert worst(finding) <= 1e-9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "estimator",
     [RidgeClassifier(0.3), LogisticRegression(C=0.3), LinearSVC(C=0.03), SVC(C=0.3), SVC(C=0.3, class_weight={0: 3})],
@@ -213,6 +215,7 @@ def test_points_that_weigh_nothing_change_nothing(estimator: Any) -> None:
     assert worst(steal(estimator, X, y, weight)) <= 1e-9
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_models_tuned_by_cross_validation_give_up_what_was_chosen() -> None:
     X, y = labels()
@@ -330,6 +333,7 @@ def test_a_margin_that_hides_the_penalty_leaves_an_interval_that_holds(C: float)
 OTHERS = [RidgeClassifier(), LogisticRegression(), LinearSVC(), SVC(), SVC(kernel="linear"), SGDClassifier(random_state=0)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", OTHERS, ids=named)
 def test_a_classifier_of_other_data_is_not_given_a_number(estimator: Any) -> None:
     X, y = labels()

@@ -102,6 +102,7 @@ def test_two_learners_with_one_objective_are_not_told_apart() -> None:
     assert "alike" in finding.summary
 
 
+@pytest.mark.slow
 def test_parameters_of_nothing_known_are_not_named() -> None:
     loaded = datasets.load("breast-cancer", standardised=True)
     rng = np.random.default_rng(0)

@@ -161,6 +161,7 @@ def test_a_model_of_other_data_is_not_given_a_number() -> None:
         assert finding.loot is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("features", [1, 2, 3, 8])
 def test_no_number_is_claimed_for_other_data_however_few_the_features(features: int) -> None:
     rng = np.random.default_rng(features)
@@ -176,6 +177,7 @@ def test_no_number_is_claimed_for_other_data_however_few_the_features(features: 
             assert HyperparameterStealing(trainings=6)(fitted, TrainingData(*data)).verdict is not Verdict.LEAK
 
 
+@pytest.mark.slow
 def test_luck_is_not_a_leak_where_no_intercept_confirms_the_data() -> None:
     rng = np.random.default_rng(5)
     for _ in range(1500):
@@ -220,6 +222,7 @@ def test_a_strongly_penalised_model_of_a_split_is_not_taken_for_one_of_everythin
     assert steal(Ridge(1000).fit(X[:353], y[:353]), X, y).verdict is Verdict.NOT_APPLICABLE
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("features", [3, 8])
 @pytest.mark.parametrize("solver", ["cholesky", "svd", "lsqr"])
 def test_intervals_of_models_computed_in_single_precision_hold_the_truth(features: int, solver: str) -> None:

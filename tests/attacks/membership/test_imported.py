@@ -136,6 +136,7 @@ def written(folder: Path, frame: pd.DataFrame, text: str = AUDIT) -> str:
     return str(folder / "AUDIT.toml")
 
 
+@pytest.mark.slow
 def test_one_table_of_records_scores_and_members_is_an_audit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     names, scores, member = people()
     frame = pd.DataFrame({"record": names, "score": scores, "member": member})

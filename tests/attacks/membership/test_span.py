@@ -41,6 +41,7 @@ def won(finding: Finding[Membership]) -> Membership:
     return finding.loot
 
 
+@pytest.mark.slow
 def test_members_are_found_among_non_members() -> None:
     finding = attacked()
     assert finding.verdict == "leak"
@@ -49,6 +50,7 @@ def test_members_are_found_among_non_members() -> None:
     assert won(finding).decisions[60:].mean() < 0.005
 
 
+@pytest.mark.slow
 def test_nobody_is_called_a_member_where_none_is_asked_about() -> None:
     finding = attacked(members=0)
     assert finding.verdict == "none found"
@@ -56,6 +58,7 @@ def test_nobody_is_called_a_member_where_none_is_asked_about() -> None:
     assert not finding.provenance.claimed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("members", "non_members"), [(20, 20), (0, 30)])
 def test_few_candidates_are_enough(members: int, non_members: int) -> None:
     finding = attacked(members, non_members)
@@ -65,6 +68,7 @@ def test_few_candidates_are_enough(members: int, non_members: int) -> None:
         assert finding.scores["AUC"].value > 0.9
 
 
+@pytest.mark.slow
 def test_both_tell_more_than_kinks_whose_place_the_unknown_mean_hides() -> None:
     kinks, both = attacked(score_by="kinks"), attacked()
     assert kinks.scores["TPR at 1 % FPR"].value < 0.3 < both.scores["TPR at 1 % FPR"].value
@@ -77,6 +81,7 @@ def test_kinks_tell_where_the_mean_is_known() -> None:
     assert finding.scores["TPR at 1 % FPR"].value > 0.2
 
 
+@pytest.mark.slow
 def test_a_network_that_never_saw_the_candidates_leaks_nothing() -> None:
     network, *_ = digits()
     other = datasets.load("mnist-odd-even", samples=60, seed=7)
@@ -115,6 +120,7 @@ def test_a_candidate_without_others_is_not_applicable(rows: int) -> None:
     assert "none to compare it with" in finding.summary
 
 
+@pytest.mark.slow
 def test_the_same_seed_tells_the_same() -> None:
     network, X, others = digits()
     asked = Candidates(np.concatenate([X, others[:400]]))

@@ -21,6 +21,8 @@ from divulge.contract import Array, Curve, Finding, ImagePairs, Poison
 from divulge.contract.truth import Truth
 from divulge.errors import BadInput, NotApplicable
 
+pytestmark = pytest.mark.slow
+
 QUICK: dict[str, Any] = {"points": 12, "batch": 6, "iterations": 15, "starts": 2}
 
 

@@ -19,6 +19,8 @@ from divulge.errors import BadInput
 from divulge.solvers.shared.calibration import CalibratedClassifier
 from divulge.victims import margins
 
+pytestmark = pytest.mark.slow
+
 QUICK: dict[str, Any] = {"steps": 150, "count": 12}
 
 

@@ -59,6 +59,7 @@ def test_differences_beyond_the_principal_axes_do_not_count() -> None:
     assert nearest(centres, chosen[:, : AXES // 2]) == set(range(4))
 
 
+@pytest.mark.slow
 def test_more_points_than_are_clustered_can_be_wanted() -> None:
     X = np.random.default_rng(0).normal(size=(ROWS + 200, 2))
     chosen = spread(X, ROWS // 2 + 50, np.random.default_rng(0))

@@ -84,6 +84,7 @@ def test_starts_end_where_two_agree() -> None:
     assert len(run.attempts) == 2
 
 
+@pytest.mark.slow
 def test_where_starts_differ_their_best_rows_make_better_attempts() -> None:
     """36 images of 14 × 14 pixels: 15 come out of either start, and 24 after four rounds."""
     small = (14, 14)

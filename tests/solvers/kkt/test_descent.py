@@ -27,6 +27,7 @@ def objective(layers: list[Layer], counts: tuple[float, ...]) -> tuple[Stationar
     return Stationarity(layers, space, counts, torch.float64), space
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sizes", "counts", "biases"),
     [((9, 7, 1), (1, 0.5), False), ((9, 7, 6, 1), (1, 0, 0.2), False), ((9, 7, 6, 3), (1, 0.5, 0.2), True)],

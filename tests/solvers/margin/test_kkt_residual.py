@@ -60,6 +60,7 @@ def test_training_longer_comes_closer() -> None:
     assert late.total < early.total < 1
 
 
+@pytest.mark.slow
 def test_a_minimum_with_weight_decay_is_one_once_kinks_have_slopes_of_their_own() -> None:
     X, y = RNG(0).standard_normal((12, 30)), np.where(np.arange(12) % 2, 1, -1)
     found = weight_decay.minimise(md.initial(RNG(1), [30, 40, 1], first=None), X, y, weight_decay=1e-2, rounded=True)
@@ -69,6 +70,7 @@ def test_a_minimum_with_weight_decay_is_one_once_kinks_have_slopes_of_their_own(
     np.testing.assert_allclose(residual.multipliers, found.multipliers[:, 0] * y, rtol=0.05, atol=1e-2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", ["squared", "cross-entropy"])
 def test_any_loss_with_weight_decay_ends_at_a_stationary_point(loss: str) -> None:
     rng = RNG(4)

@@ -29,6 +29,7 @@ def test_the_gradient_of_the_log_loss_agrees_with_finite_differences(outputs: in
             assert slopes[number][0][place] == pytest.approx((losses[0] - losses[1]) / 2e-6, abs=1e-8)
 
 
+@pytest.mark.slow
 def test_loss_far_below_the_smallest_number_is_still_followed() -> None:
     X, y = separable()
     run = md.train(md.initial(np.random.default_rng(0), [30, 40, 1], first=1e-2), X, y, target=1e-300, passes=20_000)
@@ -53,6 +54,7 @@ def test_outside_the_span_of_the_data_the_first_layer_keeps_its_start() -> None:
     np.testing.assert_allclose(run.layers[0][0] @ across.T, start[0][0] @ across.T, atol=1e-14)
 
 
+@pytest.mark.slow
 def test_it_is_the_path_of_plain_gradient_descent_the_more_so_the_shorter_the_steps() -> None:
     X, y = separable(8, 20)
     start = md.initial(np.random.default_rng(0), [20, 30, 1], first=1e-2)

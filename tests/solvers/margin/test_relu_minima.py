@@ -44,6 +44,7 @@ def test_the_objective_is_the_network_s_loss_with_decay(shapes: tuple[tuple[int,
     np.testing.assert_allclose(given.by_layer(inputs)[0], module[0](given.X).detach())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [1e-1, 1e-3])
 def test_rounding_off_is_within_its_width_and_smooth(width: float) -> None:
     given = objective()
@@ -58,6 +59,7 @@ def test_rounding_off_is_within_its_width_and_smooth(width: float) -> None:
         assert gradient[number].item() == pytest.approx(numeric.item(), rel=1e-4, abs=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("decay", [1e-3, 1e-2, 1e-1])
 @pytest.mark.parametrize("seed", [0, 1])
 def test_nothing_near_a_minimum_is_lower(decay: float, seed: int) -> None:
@@ -74,6 +76,7 @@ def test_nothing_near_a_minimum_is_lower(decay: float, seed: int) -> None:
             assert given.value(other)[0].item() > least - 1e-14
 
 
+@pytest.mark.slow
 def test_the_last_layer_has_no_gradient_on_a_kink() -> None:
     given = objective()
     theta = minimise(given, start(given))
@@ -82,6 +85,7 @@ def test_the_last_layer_has_no_gradient_on_a_kink() -> None:
     assert max(part.abs().max().item() for part in gradient[0]) > 1e-6
 
 
+@pytest.mark.slow
 def test_two_hidden_layers_have_minima_too() -> None:
     given = objective(shapes=((5, 3), (4, 5), (1, 4)))
     assert relative_residual(given, minimise(given, start(given)))[1] < 1e-6

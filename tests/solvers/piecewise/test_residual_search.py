@@ -43,6 +43,7 @@ def test_a_function_with_one_layer_of_kinks_is_rebuilt(count: int, inputs: int, 
     np.testing.assert_allclose(found.base.values(X), true.values(X), rtol=1e-9, atol=1e-9 * np.abs(true.values(X)).max())
 
 
+@pytest.mark.slow
 def test_suspects_are_rechecked_for_few_questions() -> None:
     """With one output, intervals are taken to hold one kink each; the wrong ones show at a few points, by their jumps.
 

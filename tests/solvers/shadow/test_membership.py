@@ -64,6 +64,7 @@ def test_the_threshold_is_half_way_from_the_rarest_non_members_to_the_lower_quar
     assert found.threshold == pytest.approx((rare + np.quantile(found.members, 0.25)) / 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("count", "made"), [(1000, 0), (999, 1), (30, 970)])
 def test_fewer_than_a_thousand_points_get_others_beside_them_and_one_shadow(count: int, made: int) -> None:
     found = inferred(count)

@@ -52,6 +52,7 @@ def test_a_shadow_starts_from_the_noise_that_the_network_shows() -> None:
     assert made.seen.noise == pytest.approx(span(*layers[0]).noise, rel=0.3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("decay", [1e-2, 1e-4])
 def test_a_network_without_noise_has_a_shadow_with_weight_decay_that_grew_as_large(decay: float) -> None:
     layers = decayed(decay)

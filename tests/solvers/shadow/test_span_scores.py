@@ -46,6 +46,7 @@ def digits() -> tuple[list[Layer], Array]:
     return trained, np.concatenate([drawn.X, drawn.X_test[:1000]]).astype(float)
 
 
+@pytest.mark.slow
 def test_a_point_is_compared_with_points_as_unusual_as_it_is() -> None:
     """Digits without much detail leave less outside any span: they are not members for that."""
     network, X = digits()

@@ -151,6 +151,7 @@ def test_a_linear_kernel_gives_the_weights_of_a_linear_svm(penalty: float) -> No
     np.testing.assert_allclose(X.T @ squared_hinge(X @ X.T, y, penalty), expected, rtol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("penalty", [0.1, 1.0, 10.0])
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_kernel_columns_as_features_give_the_coefficients_of_sparse_logistic_regression(penalty: float) -> None:

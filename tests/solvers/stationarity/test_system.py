@@ -90,6 +90,7 @@ def test_what_a_solver_is_content_with_widens_the_interval() -> None:
     assert wide.half_widths[0] == pytest.approx(1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("confidence", [0.9, 0.99])
 @pytest.mark.parametrize("equations", [3, 12, 60])
 def test_intervals_hold_the_truth_as_often_as_they_say(equations: int, confidence: float) -> None:
@@ -142,6 +143,7 @@ def test_an_interval_is_never_narrower_than_what_is_left_could_make_of_it() -> N
     assert estimate.half_widths[0] >= left / np.linalg.norm(A)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("equations", [2, 3, 6])
 def test_the_p_value_is_how_often_an_unrelated_gradient_would_be_explained_as_well(equations: int) -> None:
     rng = np.random.default_rng(0)

@@ -117,6 +117,7 @@ def test_a_rate_finer_than_one_non_member_is_refused(count: int, level: float, t
     assert (roc.tpr_at(np.ones(5), np.zeros(count), level) is not None) == there
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [100, 999, 4001])
 def test_a_level_that_is_a_whole_number_of_non_members_allows_them_all(count: int) -> None:
     """0.29 · 100 is a little less than 29 to the machine."""
