@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from divulge.contract import Array, Weights
-from divulge.solvers.piecewise.explanation_kind import probe
+from divulge.solvers.piecewise.explanation_kind import _kind, probe
 
 SHAPES = [(3, 8, 1), (10, 32, 1), (10, 24, 24, 3), (60, 100, 4)]
 
@@ -124,3 +124,32 @@ def test_it_takes_a_dozen_explanations_and_about_two_hundred_values() -> None:
 
     probe(value, gradient, 20, rng)
     assert asked == {"values": 204, "explanations": 12}
+
+
+def described(parts: Array, partials: Array, sums: Array, values: Array) -> str:
+    return _kind(parts, np.ones_like(parts), sums, values, partials, tolerance=1e-3)[1]
+
+
+@pytest.mark.parametrize(("wrong", "named"), [(8, "gradient"), (14, "smoothed")])
+def test_one_partial_derivative_in_ten_may_lie_across_a_kink(wrong: int, named: str) -> None:
+    rng = np.random.default_rng(0)
+    partials = rng.standard_normal(100)
+    parts = partials + np.where(np.arange(100) < wrong, 1.0, 0.0)
+    unrelated = rng.standard_normal((2, 10))
+    assert described(parts.reshape(10, 10), partials.reshape(10, 10), *unrelated) == named
+
+
+@pytest.mark.parametrize(("off", "named"), [(0.04, "integrated"), (0.07, "unknown")])
+def test_attributions_add_up_to_a_few_per_cent(off: float, named: str) -> None:
+    rng = np.random.default_rng(0)
+    parts, partials = rng.standard_normal((2, 12, 8))
+    values = rng.standard_normal(12)
+    noise = rng.standard_normal(12)
+    sums = 3 + values + off * values.std() * (noise - noise.mean()) / noise.std()
+    assert described(parts, partials, sums, values).startswith(named)
+
+
+@pytest.mark.parametrize(("off", "named"), [(3e-4, "gradient"), (6e-4, "unknown")])
+def test_a_gradient_may_be_off_by_what_a_step_over_kinks_changes(off: float, named: str) -> None:
+    kind = probe(lambda X: X.sum(axis=1), lambda X: np.full(X.shape, 1 + off), 20, np.random.default_rng(0))
+    assert kind == named
