@@ -189,7 +189,7 @@ class Runner:
 
 
 def one_blas_thread() -> AbstractContextManager[object]:
-    """Sums in one order, so that a seed gives the same digits on any number of cores.
+    """NumPy's sums in one order, so that a seed gives the same digits on any number of cores; torch has threads of its own.
 
     It costs little: most products here are small, and on a busy machine threads only wait for each other.
     """
