@@ -1,9 +1,9 @@
 """Training dense ReLU networks until the margin, not the loss, is what still grows.
 
 On separable data gradient descent on the mean loss L(θ) = Σ ℓ(y_i f_θ(x_i))/n slows down with L itself. Following
-∇ log L = ∇L/L is the same path at a speed that does not: steps are as long as the path stays straight. The rows of the
-first layer move only inside the span of the data, so training happens in coordinates of that span, and what lies outside
-keeps its start.
+∇ log L = ∇L/L by short steps is the same path at a speed that does not; long ones, as long as the loss falls, end in
+another place at the same loss, with more directions in the first layer. The rows of the first layer move only inside the
+span of the data, so training happens in coordinates of that span, and what lies outside keeps its start.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from scipy.special import log_expit, logsumexp
 from divulge.arrays import Array, Layer
 
 FALL = 0.1
-"By how much the logarithm of the loss may fall in one step, unless told otherwise."
+"By how much the logarithm of the loss may fall in one step, unless told otherwise: quick, and not plain descent's path."
 ARMIJO = 0.1
 "Share of the predicted fall that a step has to deliver."
 GROW, SHRINK = 1.5, 0.5
