@@ -199,7 +199,7 @@ VICTIMS: dict[str, Callable[[], Case]] = {
 
 OPTIONS: dict[str, dict[str, Any]] = {
     "margin-simulation": {"trials": 8, "points": 5, "hidden": 5000, "fresh": 100, "depth": 50},
-    "kkt-reconstruction": {"steps": 60, "count": 10},
+    "kkt-reconstruction": {"steps": 60, "count": 10, "fewest": 1},
     "poisoning": {"points": 8, "batch": 8, "iterations": 4, "starts": 1, "repetitions": 2},
     "poisoning-defences": {"points": 8, "batch": 8, "iterations": 4, "starts": 1, "parts": 5},
     "poisoning-map": {"cells": 8, "penalties": 3, "epochs": 100},

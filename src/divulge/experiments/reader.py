@@ -30,6 +30,7 @@ KEYS = (
     "published",
     "attack",
     "score",
+    "by_truth",
     "pool",
     "at_most",
     "at_least",
@@ -63,6 +64,8 @@ class Experiment:
     "How the scores of all cells become one figure."
     data: Mapping[str, Any]
     victim: Mapping[str, Any]
+    by_truth: bool = False
+    "Whether the paper counts, with the truth in hand, what an attack comes to, claimed or not."
     at_most: float | None = None
     at_least: float | None = None
     vary: Mapping[str, list[Any]] = field(default_factory=dict)
@@ -121,7 +124,8 @@ class Outcome:
         ours, most, least = self.ours, self.experiment.at_most, self.experiment.at_least
         scores = [cell.finding.scores.get(self.experiment.score) for cell in self.cells]
         little = most is not None and any(score is not None and score.better == "higher" for score in scores)
-        if ours is None or ({"failed"} if little else {"none found", "failed"}) & self.counts.keys():
+        unclaimed = little or self.experiment.by_truth
+        if ours is None or ({"failed"} if unclaimed else {"none found", "failed"}) & self.counts.keys():
             return False
         return (most is None or ours <= most) and (least is None or ours >= least)
 

@@ -11,11 +11,13 @@ import pytest
 from divulge import Context, TrainingData, Weights, datasets
 from divulge.arrays import Array
 from divulge.attacks import SpanReconstruction
+from divulge.attacks.reconstruction.claims import Claims
 from divulge.contract import Budget, Finding, Verdict
 from divulge.errors import BadInput
 from divulge.solvers.images.span_search import Found, SpanSearch
 from divulge.solvers.margin import max_margin
 from divulge.solvers.shared import synthetic_images
+from divulge.victims import ordinary
 
 
 @cache
@@ -131,6 +133,41 @@ def test_a_large_start_hides_the_images() -> None:
     assert finding.verdict.value == "none found"
 
 
+def test_blank_pictures_of_a_span_as_large_as_the_picture_are_no_images() -> None:
+    """scikit-learn's own network of 8 × 8 digits: 60 directions of 64 pixels, of which any picture can be made."""
+    from sklearn.datasets import load_digits
+    from sklearn.neural_network import MLPClassifier
+
+    X, y = load_digits(return_X_y=True)
+    trained = MLPClassifier((200,), alpha=1e-2, random_state=0, max_iter=300).fit(X[:1000] / 16, y[:1000] % 2)
+    layers = tuple((W.T, b) for W, b in zip(trained.coefs_, trained.intercepts_, strict=True))
+    finding = SpanReconstruction()(Weights(layers, shape=(8, 8)))
+    assert finding.verdict is Verdict.NOT_APPLICABLE
+    assert "any picture can be made" in finding.summary
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("known", "start"), [(False, 0.003), (True, 1.0)])
+def test_what_adam_leaves_of_a_small_or_known_start_is_no_image(known: bool, start: float) -> None:
+    digits = datasets.load("mnist-odd-even", samples=20, seed=1)
+    mean = digits.X.mean(axis=0)
+    trained = ordinary.train(
+        digits.X - mean,
+        digits.y,
+        np.random.default_rng(0),
+        hidden=(100,),
+        optimiser="adam",
+        lr=1e-3,
+        start=start,
+        epochs=600,
+    )
+    (W, b), *rest = trained.layers
+    if known:
+        W, b = W - trained.start[0][0], b - trained.start[0][1]
+    finding = SpanReconstruction()(Weights(((W, b), *rest), mean=mean, shape=digits.shape))
+    assert finding.verdict is Verdict.NONE_FOUND
+
+
 def test_what_is_no_picture_is_refused() -> None:
     held, _ = victim()
     W, b = held.layers[0]
@@ -163,22 +200,24 @@ def claimed(monkeypatch: pytest.MonkeyPatch, *confidence: float) -> Finding[Trai
 @pytest.mark.parametrize(
     ("confidence", "verdict"),
     [
-        ((0.95, 0.91), Verdict.LEAK),
-        ((0.95, 0.89), Verdict.NONE_FOUND),
-        ((0.95, 0.89, 0.89, 0.89, 0.89), Verdict.NONE_FOUND),
-        ((0.99,), Verdict.NONE_FOUND),
+        ((0.95, 0.91, 0.91), Verdict.LEAK),
+        ((0.95, 0.91, 0.89), Verdict.NONE_FOUND),
+        ((0.95, 0.91, 0.89, 0.89, 0.89), Verdict.NONE_FOUND),
+        ((0.99, 0.99), Verdict.NONE_FOUND),
     ],
 )
-def test_two_candidates_have_to_be_certain_for_a_leak(
+def test_three_candidates_have_to_be_certain_for_a_leak(
     monkeypatch: pytest.MonkeyPatch, confidence: tuple[float, ...], verdict: Verdict
 ) -> None:
     assert claimed(monkeypatch, *confidence).verdict is verdict
 
 
 def test_beside_certain_candidates_likely_ones_are_claimed(monkeypatch: pytest.MonkeyPatch) -> None:
-    finding = claimed(monkeypatch, 0.95, 0.91, 0.31, 0.29)
-    assert len(loot_of(finding).X) == 3
-    assert any("1 candidates below 0.3 were left out" in note for note in finding.notes)
+    finding = claimed(monkeypatch, 0.99, 0.99, 0.98, 0.97, 0.71, 0.49)
+    assert len(loot_of(finding).X) == 5
+    assert any("1 candidate was left out" in note for note in finding.notes)
+    assert isinstance(finding.evidence, Claims)
+    assert finding.evidence.confidence.tolist() == [0.99, 0.99, 0.98, 0.97, 0.71]
 
 
 @pytest.mark.parametrize(("side", "refused"), [(5, True), (6, False)])

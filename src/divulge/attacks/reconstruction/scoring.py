@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from divulge.attacks.reconstruction import residuals
+from divulge.attacks.reconstruction.claims import Claims
 from divulge.contract import (
     Array,
     Candidates,
@@ -25,6 +26,7 @@ from divulge.contract import (
     Weights,
 )
 from divulge.solvers.shared import similarity
+from divulge.solvers.statistics import roc
 
 PAPER = "Haim et al. 2022, Reconstructing Training Data from Trained Neural Networks, arXiv:2206.07758"
 TAXONOMY = (
@@ -47,6 +49,7 @@ FAIRLY = f"images at NCC > {FAIR:g}"
 PIXELS = "pixel-exact images"
 PUBLISHED = f"images at SSIM > {SEEN:g}"
 AFFINE = f"images at affine SSIM > {FITTED:g}"
+CLAIMS = "claims that are right"
 DECIDING = (HEADLINE, FAIRLY, PIXELS, PUBLISHED)
 "Counts of which one above its null is enough for a claim to stand."
 
@@ -92,6 +95,7 @@ def measured(
 ) -> tuple[Finding[TrainingData], bool | None]:
     """The finding with scores, figures and notes, its verdict as it was; and whether the truth bears out a leak, if known.
 
+    Counts are of everything handed over, as papers count; whether claims are right is a score of its own, and what decides.
     `without` leaves out some nulls, such as the one that is the attack itself.
     """
     known, loot = truth.get(TrainingData), finding.loot
@@ -102,30 +106,27 @@ def measured(
     if near is not None:
         scores = dict(finding.scores) | {residuals.NAME: near[0]}
         finding = replace(finding, scores=scores, notes=(*finding.notes, near[1]))
-    if loot is None:
+    claimed = finding.evidence if isinstance(finding.evidence, Claims) else None
+    parts = [*([] if loot is None else [loot.X]), *([] if claimed is None else [claimed.candidates])]
+    if not sum(map(len, parts)):
         return finding, None
-    if known.X.shape[1] != loot.X.shape[1]:
-        widths = f"the reconstructions have {loot.X.shape[1]} features and the training data {known.X.shape[1]}"
+    found = np.concatenate(parts)
+    if known.X.shape[1] != found.shape[1]:
+        widths = f"the reconstructions have {found.shape[1]} features and the training data {known.X.shape[1]}"
         return replace(finding, notes=(*finding.notes, f"Not scored: {widths}.")), None
-    rng = np.random.default_rng(0)
     scale = Scale.of(known, held)
-    mine = scale.measure(loot.X)
-    useless = _useless(mine.found, held, scale, non_members, rng)
-    nulls = {name: scale.measure(X, pairs) for name, X, pairs in useless if name not in without}
-    counted, notes = _scores(mine, nulls, scale), _notes(mine, scale)
-    better = any(counted[name].value > counted[name].null for name in DECIDING if name in counted)
+    compared = _Compared.of(found, held, scale, non_members, without)
+    mine, counted, notes = compared.mine, dict(compared.scores), _notes(compared.mine, scale)
+    better = compared.better
+    if loot is not None and len(loot.X) < len(found):  # what is merely handed over bears out no claim
+        better = _Compared.of(loot.X, held, scale, non_members, without).better
+    if loot is not None and claimed is not None:
+        right, said = _claims_right(loot.X, claimed, compared, scale)
+        counted, notes = {CLAIMS: right, **counted}, [said, *notes]
     if non_members is not None:
+        rng = np.random.default_rng(0)
         counted["median rank among non-members"] = _rank(mine, scale, _drawn(non_members, OTHERS, rng))
-        others = _drawn(non_members, len(known.X), rng).astype(mine.found.dtype)
-        alike = similarity.ncc(mine.found, others)
-        control = alike[similarity.matched(alike)]
-        better = better or _prefers_members(mine, nulls, control)
-        hit = f"{np.sum(control > GOOD)} of {len(others)} non-members at NCC > {GOOD:g}, "
-        hit += f"{np.sum(control > FAIR)} at NCC > {FAIR:g}"
-        if scale.shape is not None:
-            seen = similarity.ssim(similarity.voted(mine.found, others, alike), scale.as_unit(others), scale.shape)
-            hit += f", {np.sum(seen > SEEN)} at SSIM > {SEEN:g}"
-        notes.append(f"{hit}, when the same reconstructions are matched with those.")
+        notes.append(compared.control_words(scale))
     changed = replace(
         finding,
         scores=counted | {name: score for name, score in finding.scores.items() if name not in counted},
@@ -133,6 +134,65 @@ def measured(
         notes=(*finding.notes, *notes),
     )
     return changed, better
+
+
+def _claims_right(X: Array, claimed: Claims, compared: _Compared, scale: Scale) -> tuple[Score, str]:
+    """The share of the claimed points X (k, d) that are right, and what to say of it beside what was expected."""
+
+    def share(points: Array) -> float:
+        return float(np.mean(similarity.ncc(points, scale.originals).max(axis=1) > claimed.right_at))
+
+    nulls = {name: share(null.found) for name, null in compared.nulls.items()}
+    worst = max(nulls, key=lambda name: nulls[name])
+    right = share(X.astype(scale.originals.dtype))
+    low, high = (float(end[0]) for end in roc.bounds(np.array([round(right * len(X))]), len(X)))
+    expected = claimed.expected / len(X)
+    said = f"{round(right * len(X))} of the {len(X)} claimed are right at NCC > {claimed.right_at:g}; "
+    said += f"{expected:.0%} were expected"
+    said += ", which the truth contradicts." if high < expected else "."
+    return Score(right, nulls[worst], worst, f"of {len(X)} claimed", interval=(low, high)), said
+
+
+@dataclass(frozen=True, eq=False)
+class _Compared:
+    """Some reconstructions beside what needs no attack, and beside non-members where they are known."""
+
+    mine: Measure
+    nulls: Mapping[str, Measure]
+    scores: Mapping[str, Score]
+    better: bool
+    "Whether they have more of the training images than anything useless has."
+    others: Array | None
+    "As many non-members as there are training images."
+
+    @classmethod
+    def of(cls, found: Array, held: Weights, scale: Scale, non_members: Array | None, without: Collection[str]) -> _Compared:
+        rng = np.random.default_rng(0)
+        mine = scale.measure(found)
+        useless = _useless(mine.found, held, scale, non_members, rng)
+        nulls = {name: scale.measure(X, pairs) for name, X, pairs in useless if name not in without}
+        scores = _scores(mine, nulls, scale)
+        better = any(scores[name].value > scores[name].null for name in DECIDING if name in scores)
+        if non_members is None:
+            return cls(mine, nulls, scores, better, None)
+        others = _drawn(non_members, len(scale.originals), rng).astype(mine.found.dtype)
+        alike = similarity.ncc(mine.found, others)
+        better = better or _prefers_members(mine, nulls, alike[similarity.matched(alike)])
+        return cls(mine, nulls, scores, better, others)
+
+    def control_words(self, scale: Scale) -> str:
+        """How many non-members the same reconstructions hit."""
+        assert self.others is not None
+        alike = similarity.ncc(self.mine.found, self.others)
+        control = alike[similarity.matched(alike)]
+        hit = f"{np.sum(control > GOOD)} of {len(self.others)} non-members at NCC > {GOOD:g}, "
+        hit += f"{np.sum(control > FAIR)} at NCC > {FAIR:g}"
+        if scale.shape is not None:
+            seen = similarity.ssim(
+                similarity.voted(self.mine.found, self.others, alike), scale.as_unit(self.others), scale.shape
+            )
+            hit += f", {np.sum(seen > SEEN)} at SSIM > {SEEN:g}"
+        return f"{hit}, when the same reconstructions are matched with those."
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,7 +1,7 @@
 """How likely an image separated from a span is a training image, without knowing the truth.
 
 Four measures m of a candidate go into a logistic regression, p = 1/(1 + e^−(w·m + c)), that was fitted where the truth is
-known.
+known (bench/fit_confidence.py).
 """
 
 from __future__ import annotations
@@ -13,22 +13,20 @@ from typing import Any
 import numpy as np
 
 from divulge.arrays import Array
-from divulge.solvers.images.ica import Differences, contrast
+from divulge.solvers.images.ica import Differences, refined
 
 LEAST = 1e-3
 "Of 1 − NCC between two attempts: less is told from 0 by rounding only. Other shares are told from 0 to a percent."
 TINY = 1e-12
 NEARLY = 0.002
 "Share of pixels that may lie outside of the box where it tells the scale: one or two of a digit's 784 are noise."
-RANDOM = 200
-"Random points of the span that sparsity is measured against: their mean is known to 0.003, and images lie 0.8 below."
-WEIGHTS, INTERCEPT = (-0.43, -0.85, -0.53, 5.01), -6.37
-"""Of a logistic regression of NCC > 0.9 with a training picture on the measures: 50 networks of 13 kinds, not written down.
-
-scripts/fit_confidence.py fits them again on 52 networks and gets (-0.24, -2.20, 1.02, 5.02), -3.05, or, on other draws,
-(-0.34, -1.95, 0.13, 1.64), -4.08: the last two are hardly determined by data. These here are more careful: on the same 104
-networks 96 % of the candidates that they give 0.3 or more were right, where they expect 92 %, and 98 % of those at 0.9.
-"""
+BLOCKS = 7
+"Along the longer side of a picture, of which a random half decides: 4 pixels of a digit's 28, wider than its strokes."
+SPLITS = 2  # such halves, with their complements; the mean over more says the same
+STAGES = (0.2, 0.1)
+"At which levels rows are separated again by half of a picture: the last of ICA's own, as they begin where it has ended."
+WEIGHTS, INTERCEPT = (-0.66, -0.95, -0.56, -1.06), -9.34
+"Of a logistic regression of NCC > 0.9 with a training picture on the measures (bench/fit_confidence.py)."
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,18 +39,18 @@ class Measures:
     "Root mean square of what lies outside the box, in deviations of the picture."
     noise: Array
     "Deviation of the noise in a pixel, in deviations of the picture."
-    sparsity: Array
-    "Mean log of squared differences between neighbours in random points of the span, less that of the candidate."
+    stability: Array
+    "NCC of the two pictures that a candidate becomes where one half of the pixels, or the other, is all that separates it."
 
     @property
     def features(self) -> Array:
-        """(candidates, 4): log(1 − agreement), log outside, log noise and sparsity, on which the regression is linear."""
+        """(candidates, 4): logarithms of what is lacking, in which the regression is linear."""
         return np.column_stack(
             [
                 np.log(np.clip(1 - self.agreement, LEAST, 2)),
                 np.log(np.clip(self.outside, 10 * LEAST, 10)),
                 np.log(np.clip(self.noise, 10 * LEAST, 10)),
-                self.sparsity,
+                np.log(np.clip(1 - self.stability, LEAST, 2)),
             ]
         )
 
@@ -83,13 +81,27 @@ def measure(
     low, high = box or (-np.inf, np.inf)
     outside = np.sqrt((np.maximum(low - mine, 0) ** 2 + np.maximum(mine - high, 0) ** 2).mean(axis=1))
     noise = np.abs(factors) * np.sqrt(((rows * uncertainty) ** 2).sum(axis=1))
-    random = contrast(rng.standard_normal((RANDOM, len(rows))) @ rows, samples)
     return Measures(
         np.mean(best, axis=0) if best else np.ones(len(rows)),
         outside / spread,
         noise / spread,
-        random.mean() - contrast(rows, samples),
+        stability(rows, samples, show, rng),
     )
+
+
+def stability(
+    rows: Array, samples: Differences, show: Callable[[Array], tuple[Array, Array]], rng: np.random.Generator
+) -> Array:
+    """(rank,): how alike the pictures of rows (rank, rank) are that are separated by one half of the pixels, or the other.
+
+    What the pixels determine comes out twice; where they are too few for so many directions, each half fits its own.
+    """
+    found = []
+    for _ in range(SPLITS):
+        with np.errstate(all="ignore"):  # half a picture may have no differences at all
+            halves = [_unit(show(refined(rows, half, STAGES))[0]) for half in samples.halves(BLOCKS, rng)]
+        found.append(np.nan_to_num((halves[0] * halves[1]).sum(axis=1)))
+    return np.asarray(np.mean(found, axis=0))
 
 
 def scaled_by_bias(rows: Array, pictures: Array, bias: Array) -> tuple[Array, Array]:

@@ -65,6 +65,22 @@ class Differences:
         """(k, samples): the samples of rows (k, rank)."""
         return np.asarray(rows.astype(self.flat.dtype) @ self.flat)
 
+    def halves(self, blocks: int, rng: np.random.Generator) -> tuple[Differences, Differences]:
+        """The samples in a random half of the blocks of a picture, so many along its longer side, and in the other half."""
+        _, height, width, _ = self.grid
+        side = max(1, -(-max(height, width) // blocks))
+        shape = -(-height // side), -(-width // side)
+        chosen = rng.permutation(shape[0] * shape[1]).reshape(shape) < shape[0] * shape[1] / 2
+        inside = chosen.repeat(side, axis=0).repeat(side, axis=1)[:height, :width]
+        return self._only(inside), self._only(~inside)
+
+    def _only(self, pixels: Array) -> Differences:
+        """The samples at pixels (height, width); blurred ones keep their places, with 0 elsewhere."""
+        kept = np.broadcast_to(pixels[None, :, :, None], self.grid).ravel()
+        if self.grid[3] == 1:
+            return Differences(np.ascontiguousarray(self.flat[:, kept]), (1, 1, int(kept.sum()), 1))
+        return Differences(self.flat * (kept / np.sqrt(kept.mean())).astype(self.flat.dtype), self.grid)
+
     def small(self, Y: Array, level: Array) -> tuple[Array, Array]:
         """½ log(level² + y²) summed over samples, (k,), and its derivative over y; colours have theirs in common."""
         squares = Y * Y

@@ -1,7 +1,6 @@
-"""Several different searches for inputs that explain a network's weights, pooled, and a classifier of what they find.
+"""Several different searches for inputs that explain a network's weights, pooled.
 
-Which of them are worth their time, and which of their candidates are points of the training set, is learned where the truth
-is known: on a shadow.
+Which of them are worth their time is learned where the truth is known: on a shadow.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 
 from divulge.arrays import Array, Layers
 from divulge.solvers.images.span import Span
@@ -20,7 +18,6 @@ from divulge.solvers.kkt.descent import Coordinates, Setup, State, Stationarity
 from divulge.solvers.margin import kkt_residual
 from divulge.solvers.shadow.shadow import Shadow
 from divulge.solvers.shared import similarity
-from divulge.solvers.shared.calibration import CalibratedClassifier
 
 ALIKE = 0.7
 "NCC with a point of the shadow from which a candidate finds it, or more where random points of the span reach that."
@@ -29,8 +26,6 @@ PHOTOGRAPH = "photograph"
 RARE = 0.999
 "Share of random points of the span that are less like any of its points than a candidate has to be."
 RANDOM = 2000  # of them: the two that are most alike tell that share
-SAME = 0.8
-"NCC of two candidates that are one."
 LOWEST = 0.5
 "Of a photograph's spectrum, in periods a picture: everything slower has the same power."
 
@@ -109,8 +104,8 @@ class SearchSpace:
             edges = self.axes(name).axes @ self.plain.frame.T @ edges
         return kkt_descent.advance(objective, setup, state, steps, edges, check) | {"name": name}
 
-    def tune(self, states: dict[str, State], trained: Shadow, many: int, margin: float, sure: float) -> dict[str, Any]:
-        return tune(self, states, trained, many, margin, sure)
+    def tune(self, states: dict[str, State], trained: Shadow, many: int, margin: float) -> dict[str, Any]:
+        return tune(self, states, trained, many, margin)
 
     def pool(self, states: Sequence[State]) -> Pool:
         return Pool.of(self, states)
@@ -145,45 +140,18 @@ class Pool:
 
     X: Array
     "(m, d)"
-    source: Array
-    "(m,): which search each came from."
-    measures: Array
-    "(m, 4): what may tell the right ones."
+    agreed: Array
+    "(m,): mean over the other searches of the best NCC with one of their candidates."
 
     @classmethod
     def of(cls, space: SearchSpace, states: Sequence[State]) -> Pool:
-        found = [space.inputs(state) for state in states]
-        units = [similarity.standard(Z @ space.plain.frame.astype(np.float32)) for Z in found]
-        measures = []
-        for number, (Z, state) in enumerate(zip(found, states, strict=True)):
-            others = [units[number] @ other.T for place, other in enumerate(units) if place != number]
-            agreed = np.mean([alike.max(axis=1) for alike in others], axis=0) if others else np.zeros(len(Z))
-            within = units[number] @ units[number].T
-            np.fill_diagonal(within, -1)
-            size = state["multipliers"].max(axis=1) * np.linalg.norm(Z, axis=1)
-            rough = np.zeros(len(Z))
-            if space.edges is not None:
-                steps = torch.tensor(Z @ space.edges.astype(np.float32))
-                rough = (steps.abs().sum(dim=1) / steps.norm(dim=1).clamp(min=1e-12)).numpy() / steps.shape[1] ** 0.5
-            strength = np.log(np.maximum(size / max(float(size.mean()), 1e-30), 1e-3))
-            measures.append(np.column_stack([agreed, within.max(axis=1), rough, strength]))
-        source = np.repeat(np.arange(len(found)), [len(Z) for Z in found])
-        X = np.concatenate(found) @ space.plain.frame.astype(np.float32)
-        return cls(X, source, np.concatenate(measures))
-
-    def joined(self, X: Array) -> Pool:
-        """With candidates of one more source, which have no measures."""
-        source = np.append(self.source, np.full(len(X), self.source.max(initial=0) + 1))
-        return Pool(np.concatenate([self.X, X.astype(np.float32)]), source, self.measures)
-
-    def distinct(self, order: Array) -> Array:
-        """Places, in this order, of candidates unlike all before them."""
-        units = similarity.standard(self.X[order])
-        kept: list[int] = []
-        for place in range(len(order)):
-            if not kept or (units[kept] @ units[place]).max() <= SAME:
-                kept.append(place)
-        return np.asarray(order[kept])
+        found = [space.inputs(state) @ space.plain.frame.astype(np.float32) for state in states]
+        units = [similarity.standard(X) for X in found]
+        agreed = []
+        for number, unit in enumerate(units):
+            others = [(unit @ other.T).max(axis=1) for place, other in enumerate(units) if place != number]
+            agreed.append(np.mean(others, axis=0) if others else np.zeros(len(unit)))
+        return cls(np.concatenate(found), np.concatenate(agreed))
 
 
 def alike_by_chance(space: SearchSpace, X: Array, rng: np.random.Generator) -> float:
@@ -193,13 +161,8 @@ def alike_by_chance(space: SearchSpace, X: Array, rng: np.random.Generator) -> f
     return float(np.quantile(similarity.ncc(drawn, X).max(axis=1), RARE))
 
 
-def tune(
-    space: SearchSpace, states: dict[str, State], trained: Shadow, many: int, margin: float, sure: float
-) -> dict[str, Any]:
-    """The searches that together find the most points of a shadow, and a classifier of what they find, as plain values.
-
-    What is claimed is counted at a confidence of `sure`, on the same candidates that the classifier was fitted to.
-    """
+def tune(space: SearchSpace, states: dict[str, State], trained: Shadow, many: int, margin: float) -> dict[str, Any]:
+    """The searches that together find the most points of a shadow, as plain values."""
     enough = max(ALIKE, alike_by_chance(space, trained.X, np.random.default_rng(0)))
     alike = {
         name: similarity.ncc(space.inputs(state) @ space.plain.frame.astype(np.float32), trained.X.astype(np.float32))
@@ -215,23 +178,14 @@ def tune(
 
         names.append(max((name for name in states if name not in names), key=gain))
         best = np.maximum(best, alike[names[-1]].max(axis=0))
-    pool = Pool.of(space, [states[name] for name in names])
-    right = np.concatenate([alike[name].max(axis=1) for name in names]) > enough
-    classifier = CalibratedClassifier.fit(pool.measures, right.astype(float))
-    confidence = classifier.confidence(pool.measures)
-    order = np.argsort(-confidence, kind="stable")
-    claimed = pool.distinct(order[: int(np.sum(confidence >= sure))])
     truly = kkt_residual.residual(space.layers, trained.X, trained.y, only=(0, len(space.layers) - 1))
     return {
         "names": names,
         "margin": margin,
         "points": len(trained.X),
         "right": int(np.sum(best > enough)),
-        "claimed": len(claimed),
-        "rightly": int(np.sum(right[claimed])),
         "enough": enough,
         "loss": min(states[name]["loss"] for name in names),
         "true_loss": truly.total**2,
         "each": ", ".join(f"{name} {int(np.sum(one.max(axis=0) > enough))}" for name, one in alike.items()),
-        "classifier": {"weights": classifier.weights, "centre": classifier.centre, "width": classifier.width},
     }

@@ -1,0 +1,162 @@
+"""Fit the confidence of span candidates, and print its numbers as they stand in `solvers/images/confidence.py`.
+
+    python bench/fit_confidence.py                four networks of each kind, from seed 0; half an hour on one core
+    python bench/fit_confidence.py --draws 1      one of each
+
+Every network is trained on known images and searched as `span-reconstruction` does. A candidate is right where its NCC with
+a training image is above 0.9; what is fitted is a logistic regression of that on the measures, every kind with the weight of
+the root of its candidates. Reliability is measured with each kind left out of the fit in turn. bench/claims.py measures it
+again, on kinds and draws that played no part here. Photographs need DIVULGE_DATA.
+"""
+
+import argparse
+from itertools import pairwise
+
+import numpy as np
+from scipy.special import expit
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss, roc_auc_score
+from zoo import Kind, network
+
+from divulge.attacks.reconstruction import claims
+from divulge.solvers.images.confidence import INTERCEPT, WEIGHTS
+from divulge.solvers.images.span import span
+from divulge.solvers.images.span_search import SpanSearch
+from divulge.solvers.shared import similarity
+
+STARTS = 4  # of a search, as the attack has them
+RIGHT = 0.9
+LEVELS = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 0.97, 1.0)
+MOMENTUM = {"lr": 0.1, "momentum": 0.9}
+DECAYED = {**MOMENTUM, "weight_decay": 3e-3, "epochs": 3000}
+MARGIN = {"how": "margin", "classes": 2}
+KINDS = {
+    # Trained to the margin from a small start.
+    "digits": Kind(**MARGIN, train={"hidden": (300,)}),
+    "digits, two hidden layers": Kind(count=50, **MARGIN, train={"hidden": (300, 300)}),
+    "digits, larger start": Kind(**MARGIN, train={"hidden": (300,), "first": 1e-3}),
+    "digits, L-BFGS": Kind(
+        **MARGIN, train={"hidden": (300,), "method": "decay", "decay": 1e-4, "epochs": 300, "first": "standard"}
+    ),
+    "clothes": Kind("fashion", **MARGIN, train={"hidden": (300,)}),
+    "photographs": Kind("cifar10", **MARGIN, train={"hidden": (300, 300)}),
+    # Torch's own start, weight decay.
+    "digits, decay": Kind(count=50, train={"hidden": (300, 300), **DECAYED}),
+    "clothes, decay": Kind("fashion", 50, train={"hidden": (300, 300), **DECAYED}),
+    "photographs, decay": Kind("cifar10", 50, train={"hidden": (300, 300), **DECAYED}),
+    "digits, some decay": Kind(count=50, train={"hidden": (300, 300), **MOMENTUM, "weight_decay": 5e-4, "epochs": 6000}),
+    "digits, batches": Kind(
+        count=60,
+        classes=2,
+        train={"hidden": (200,), "lr": 0.05, "momentum": 0.9, "weight_decay": 5e-3, "epochs": 800, "batch": 8},
+    ),
+    "leaves, decay": Kind("leaves", 50, train={"hidden": (300,), **DECAYED}),
+    "strokes, decay": Kind("strokes", 50, train={"hidden": (300,), **DECAYED}),
+    "grey photographs, decay": Kind("grey-cifar10", 80, train={"hidden": (300,), **DECAYED}),
+    "inverted digits, decay": Kind("inverted-mnist", 50, train={"hidden": (300,), **DECAYED}),
+    "blurred digits, decay": Kind("blurred-mnist", 50, train={"hidden": (300,), **DECAYED}),
+    "200 digits, decay": Kind(count=200, train={"hidden": (500,), **DECAYED}),
+    "200 clothes, decay": Kind("fashion", 200, train={"hidden": (500,), **DECAYED}),
+    # The start known.
+    "100 digits, start known": Kind(count=100, known=True, train={"hidden": (500,), **MOMENTUM}),
+    "100 clothes, start known": Kind("fashion", 100, known=True, train={"hidden": (500,), **MOMENTUM}),
+    "100 photographs, start known": Kind("cifar10", 100, known=True, train={"hidden": (500,), **MOMENTUM}),
+    "200 digits, start known": Kind(count=200, known=True, train={"hidden": (500,), **MOMENTUM}),
+    # Smaller starts, no decay.
+    "digits, start 0.01": Kind(train={"hidden": (300,), **MOMENTUM, "start": 0.01, "epochs": 2000}),
+    "100 digits, start 0.1": Kind(count=100, classes=2, train={"hidden": (200,), **MOMENTUM, "start": 0.1}),
+    "100 digits, start 0.3": Kind(count=100, classes=2, train={"hidden": (200,), **MOMENTUM, "start": 0.3}),
+    # Nothing to find.
+    "Adam": Kind(how="adam", train={"hidden": (300,), "lr": 1e-3, "epochs": 500}),
+    "Adam, small start": Kind("fashion", how="adam", train={"hidden": (300,), "start": 0.01, "lr": 1e-3, "epochs": 600}),
+    "Adam, start known": Kind(how="adam", classes=2, known=True, train={"hidden": (300,), "lr": 1e-3, "epochs": 600}),
+    "AdamW, photographs": Kind(
+        "cifar10", 60, how="adamw", train={"hidden": (200,), "lr": 1e-3, "weight_decay": 0.1, "epochs": 300}
+    ),
+    "Adam, 2,000 clothes": Kind(
+        "fashion", 2000, how="adam", train={"hidden": (128,), "lr": 1e-3, "epochs": 30, "batch": 64}
+    ),
+    "2,000 digits, decay": Kind(
+        count=2000, train={"hidden": (200,), **MOMENTUM, "weight_decay": 5e-3, "epochs": 40, "batch": 64}
+    ),
+}
+
+
+def candidates(kind, seed):
+    """Measures (k, 4) of what a search of one network comes to, and which candidates are right (k,)."""
+    held, data = network(kind, seed)
+    W, b = held.layers[0]
+    seen, rng = span(W, b), np.random.default_rng(seed)
+    if seen.rank < 2:
+        return np.zeros((0, len(WEIGHTS))), np.zeros(0, dtype=bool)
+    search = SpanSearch(
+        pictures=seen.pictures(held.mean),
+        bias=seen.bias if seen.has_bias else None,
+        uncertainty=seen.uncertainty,
+        shape=held.shape,
+        box=(0.0, 1.0),
+        mean=held.mean,
+        starts=STARTS,
+        once=lambda name, compute: compute(rng),
+    )
+    search.run(rng)
+    rows = search.attempts[-1]
+    shown = ~search.plain(rows)
+    return search.features[shown], similarity.ncc(search.shown(rows[shown])[0], data.X).max(axis=1) > RIGHT
+
+
+def curve(confidence, right):
+    """How many of the candidates between two levels of confidence are right, and how many should be."""
+    print("| confidence | candidates | expected right | right |\n|---|---|---|---|")
+    for low, high in pairwise(LEVELS):
+        some = (confidence >= low) & (confidence < high + (high == 1))
+        if some.any():
+            print(f"| {low:g} to {high:g} | {some.sum()} | {confidence[some].mean():.1%} | {right[some].mean():.1%} |")
+
+
+def fitted(A, right, weight):
+    centre, width = A.mean(axis=0), A.std(axis=0)
+    found = LogisticRegression(max_iter=1000).fit((A - centre) / width, right, sample_weight=weight)
+    weights = found.coef_[0] / width
+    return weights, float(found.intercept_[0] - weights @ centre)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--draws", type=int, default=4, help="networks of each kind")
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    given = parser.parse_args()
+    features, right, kinds, networks = [], [], [], []
+    for name, kind in KINDS.items():
+        for seed in range(given.first, given.first + given.draws):
+            one, good = candidates(kind, seed)
+            features, right = [*features, one], [*right, good]
+            kinds, networks = [*kinds, *[name] * len(good)], [*networks, *[f"{name} {seed}"] * len(good)]
+        print(
+            f"{name}: {sum(map(np.sum, right[-given.draws :]))} of {sum(map(len, right[-given.draws :]))} right", flush=True
+        )
+    A, y, kinds, networks = np.concatenate(features), np.concatenate(right), np.array(kinds), np.array(networks)
+    weight = np.array([1 / np.sqrt(np.sum(kinds == kind)) for kind in kinds])
+    weight /= weight.mean()
+    blind = np.zeros(len(y))
+    for kind in np.unique(kinds):
+        rest = kinds != kind
+        weights, shift = fitted(A[rest], y[rest], weight[rest])
+        blind[~rest] = expit(A[~rest] @ weights + shift)
+    print(f"\n{len(set(networks))} networks of {len(KINDS)} kinds, {len(y)} candidates, {y.mean():.0%} right")
+    for name, confidence in (("as it stands", expit(A @ np.array(WEIGHTS) + INTERCEPT)), ("kind left out", blind)):
+        said = log_loss(y, confidence, sample_weight=weight), roc_auc_score(y, confidence)
+        taken = np.concatenate(
+            [np.flatnonzero(networks == one)[claims.chosen(confidence[networks == one])] for one in set(networks)]
+        )
+        print(
+            f"\n{name}: log-loss {said[0]:.3f}, area under the curve {said[1]:.4f}; claimed {len(taken)}, of which "
+            f"{y[taken].mean():.1%} right, {confidence[taken].mean():.1%} expected\n"
+        )
+        curve(confidence, y)
+    weights, shift = fitted(A, y, weight)
+    print(f"\nWEIGHTS, INTERCEPT = ({', '.join(f'{one:.2f}' for one in weights)}), {shift:.2f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,55 @@
+"""Which candidates are claimed as training points, how surely, and what is handed over beside them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from divulge.contract import Array, Evidence
+
+LIKELY = 0.5
+"Confidence of a candidate that is claimed: more likely right than wrong."
+MOSTLY = 0.9
+"Mean confidence of all that are claimed: of ten images shown one may be no training image."
+CERTAIN, SEVERAL = 0.9, 3
+"Confidence, and how many candidates have to have it, for a leak: no network without images had three (bench/claims.py)."
+
+
+@dataclass(frozen=True, eq=False)
+class Claims(Evidence):
+    """Of every point in the loot, how likely it is right; and candidates that nobody claims."""
+
+    right_at: float
+    "NCC with a training point above which a claim is right."
+    confidence: Array
+    "(claimed,), in the order of the loot, the surest first."
+    certified: Array
+    "(claimed,): whether clipped pixels leave no other picture of the span."
+    candidates: Array
+    "(others, d): merely handed over, for whoever knows the truth to look through."
+
+    @property
+    def expected(self) -> float:
+        """How many of the claimed points are right, by their confidence."""
+        return float(self.confidence.sum())
+
+    @property
+    def words(self) -> str:
+        many = len(self.confidence)
+        return (
+            f"By their confidence {self.expected:.1f} of the {many} claimed are right at NCC > {self.right_at:g} "
+            f"({self.expected / max(many, 1):.0%})."
+        )
+
+
+def chosen(confidence: Array) -> Array:
+    """Places of the candidates to claim, the surest first: as many as are likely each and mostly right together.
+
+    None where too few are certain.
+    """
+    order = np.argsort(-confidence, kind="stable")
+    sure = confidence[order]
+    mean = np.cumsum(sure) / np.arange(1, len(sure) + 1)
+    claimed = order[(sure >= LIKELY) & (mean >= MOSTLY)]
+    return claimed if np.sum(sure >= CERTAIN) >= SEVERAL else claimed[:0]
