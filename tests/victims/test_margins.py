@@ -274,13 +274,13 @@ def test_other_labels_are_refused(y: Any, loss: str, sentence: str) -> None:
 
 def test_short_steps_end_where_plain_descent_ends_and_long_ones_elsewhere() -> None:
     """In the number of directions that training leaves in the first layer, at the same loss."""
-    digits = datasets.load("mnist-odd-even", samples=30, seed=2)
-    X = digits.X - digits.X.mean(axis=0)
+    shirts = datasets.load("fashion-mnist-tshirt-pullover", samples=30, seed=2)
+    X = shirts.X - shirts.X.mean(axis=0)
 
     def directions(**settings: Any) -> int:
-        layers = margins.train(X, digits.y, np.random.default_rng(0), hidden=(150,), first=1e-3, target=1e-2, **settings)
+        layers = margins.train(X, shirts.y, np.random.default_rng(0), hidden=(150,), target=1e-2, **settings)
         return span(*layers[0]).rank
 
     plain = directions(method="plain", rate=0.05, epochs=20_000)
     assert abs(directions() - plain) <= 1
-    assert directions(fall=0.1) >= plain + 3
+    assert directions(fall=0.1) >= 2 * plain
