@@ -7,7 +7,7 @@ line x = a + t u where ΔS (a + t u) + Δc = 0: at t = -⟨r, h⟩ / ⟨r, r⟩ 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -24,6 +24,13 @@ CALM = 6.0  # expected kinks of an interval below which one is taken for granted
 FURTHER = 30.0  # times as far from 0 as a kink: a point there says less about its place than one beside it
 UNRESOLVED = 100  # kinks too close to be told apart, and half of all: a curve, which has a million of them at once
 PRECISE = 1e-10  # noise: answers of double precision leave 1e-14 to 1e-12, of single precision 1e-7, with kinks too close
+LARGE = 0.01  # of the slopes: jumps that come first. Of two units that all but cancel, what is left is no unit's
+VERY_CLEAR = 1e3  # times the noise: a jump that is worth a closer look, as its hyperplane is known to three digits;
+CLEAR = 100.0  # of coarse answers, to two
+SHORT = 2e-5  # of the distance from 0: an interval that holds two kinks of 2,500 once in a hundred lines
+EDGE = 0.05  # of an interval: where two pieces meet nearer to an end, it is halved first, lest it stay as long as it is
+CURVED = 1e-6  # of a line: no wider an interval holds two kinks of 10,000 once in a hundred lines, of a curve any does
+EVENLY = 0.3  # of the change of an interval, from one half of it in either half: so a curve's is spread, and not a kink's
 ROUNDS = 100  # more than the digits of a floating-point number: no interval can be divided more often
 
 
@@ -38,6 +45,10 @@ class QueryLine:
 
     def points(self, along: Array) -> Array:
         return np.asarray(self.start + along[:, None] * self.direction)
+
+    def cut(self, reach: float) -> QueryLine:
+        """The part of it no farther than this from its start, to either side."""
+        return replace(self, ends=(max(self.ends[0], -reach), min(self.ends[1], reach)))
 
     def angle(self, along: Array) -> Array:
         """The same place in units in which kinks are about evenly spread: hyperplanes meet an endless line at any angle."""
@@ -112,6 +123,8 @@ class BreakpointSearch:
         "Intervals with a single kink, as far as is known."
         self.tested = np.zeros((0, 2), dtype=bool)
         "Of each, whether the piece to the left and to the right of the kink was seen to reach up to it."
+        self.curved = False
+        "Whether an interval too short for two kinks was found to hold more than one."
 
     @property
     def pieces(self) -> Array:
@@ -140,6 +153,85 @@ class BreakpointSearch:
                 self._probe(intervals, np.zeros(intervals.shape, dtype=bool))
             elif not self.recheck(self._lopsided()):
                 return True
+        return False
+
+    def isolate(self, most: int) -> bool:
+        """Look for one more kink, depth first, and hold it once seen from both sides; False after `most` questions.
+
+        Of the halves of the last interval, else of all, the one with a large jump is divided, of two the one that changes
+        less. Where answers are too coarse to see beside a kink, an interval too short for two has one.
+        """
+        whole, asked, divided = float(self._length(np.array([[0, 1]]))[0]), len(self.along), 0
+        while len(self.along) < asked + most:
+            left, right = self.open.T
+            changed = ~self.same(self.pieces[right] - self.pieces[left], left, right)
+            older = (np.arange(len(self.open)) < len(self.open) - divided)[changed]
+            self.open = self.open[changed]
+            jump = self.pieces[self.open[:, 1]] - self.pieces[self.open[:, 0]]
+            size, length = np.linalg.norm(jump[:, :, :-1], axis=(1, 2)), self._length(self.open)
+            levels = LARGE * self.tolerance.scale, VERY_CLEAR * self.tolerance.slope, CLEAR * self.tolerance.slope
+            vague = (size[:, None] < levels).sum(1)
+            vain = vague > 1 + self.coarse
+            if vain.all():
+                return False
+            chosen = np.lexsort(((-size if self.coarse else size), length.round(12), vague, older, vain))[0]
+            interval, self.open = self.open[[chosen]], np.delete(self.open, chosen, axis=0)
+            divided = 2
+            if self.coarse and self._short(interval[0]):
+                self._hold(interval, np.ones((1, 2), dtype=bool))
+                return True
+            if length[chosen] < CURVED * whole:
+                divided = 0
+                if self._bends(interval):
+                    self.curved = True
+                    return False
+            elif not self._middling(interval) or self.coarse:
+                self._halve(interval[0])
+            elif self._confirmed(interval):
+                return True
+        return False
+
+    @property
+    def coarse(self) -> bool:
+        return self.tolerance.noise > PRECISE
+
+    def _middling(self, interval: Array) -> bool:
+        """Whether the pieces at the ends of an interval (1, 2) meet well inside it."""
+        meeting, _ = self._meeting(self.pieces[interval[:, 1]] - self.pieces[interval[:, 0]], interval)
+        place = (self.line.angle(meeting) - self.line.angle(self.along[interval[:, 0]])) / self._length(interval)
+        return bool(EDGE < place[0] < 1 - EDGE)
+
+    def _bends(self, interval: Array) -> bool:
+        """Whether both halves of an interval (1, 2) have their share of the change, as those of a curve have.
+
+        Of two units that all but cancel one half has more, or nothing.
+        """
+        self._halve(interval[0])
+        halves, self.open = self.open[-2:], self.open[:-2]
+        parts = np.linalg.norm((self.pieces[halves[:, 1]] - self.pieces[halves[:, 0]])[:, :, :-1], axis=(1, 2))
+        whole = np.linalg.norm((self.pieces[interval[0, 1]] - self.pieces[interval[0, 0]])[:, :-1])
+        return bool((np.abs(parts / whole - 0.5) < EVENLY).all())
+
+    def _short(self, interval: Array) -> bool:
+        width = float(np.ptp(self.along[interval]) * np.linalg.norm(self.line.direction))
+        return width < SHORT * float(self.distance[interval].max())
+
+    def _halve(self, interval: Array) -> None:
+        start, end = self.along[interval][:, None]
+        (middle,) = self._look(self.line.middle(start, end))
+        self.open = np.concatenate([self.open, [[interval[0], middle], [middle, interval[1]]]])
+
+    def _confirmed(self, interval: Array) -> bool:
+        """Whether the kink in an interval (1, 2) is a single one, seen from one side and then from the other."""
+        count, tested = len(self.held), np.zeros((1, 2), dtype=bool)
+        for _ in range(2):
+            self._probe(interval, tested)
+            if len(self.held) == count:
+                return False
+            interval, tested = self.held[count:], self.tested[count:]
+            if tested.all():
+                return True
+            self.held, self.tested = self.held[:count], self.tested[:count]
         return False
 
     def recheck(self, which: Array) -> int:
