@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -259,7 +260,7 @@ def test_six_decimals_are_enough_for_a_copy_and_five_are_refused(outputs: int) -
     assert finding.scores["largest weight error"].value < 1e-4
     coarse = steal(rounded(true, 5))
     assert coarse.verdict is Verdict.NOT_APPLICABLE
-    assert "precise to 5e-05 of the slopes" in coarse.summary
+    assert re.search("precise to (5e-05|1e-04) of the slopes", coarse.summary)
 
 
 def test_a_copy_is_called_exact_where_it_agrees_to_a_millionth_of_the_slopes() -> None:

@@ -29,8 +29,9 @@ VERY_CLEAR = 1e3  # times the noise: a jump that is worth a closer look, as its 
 CLEAR = 100.0  # of coarse answers, to two
 SHORT = 2e-5  # of the distance from 0: an interval that holds two kinks of 2,500 once in a hundred lines
 EDGE = 0.05  # of an interval: where two pieces meet nearer to an end, it is halved first, lest it stay as long as it is
-CURVED = 1e-6  # of a line: no wider an interval holds two kinks of 10,000 once in a hundred lines, of a curve any does
-EVENLY = 0.3  # of the change of an interval, from one half of it in either half: so a curve's is spread, and not a kink's
+NARROW = 1e-6  # of a line: no wider an interval holds two kinks of 10,000 once in a hundred lines
+CURVED = 10  # intervals in a row so divided: of 2,000 kinks in one dimension, seven may be
+EVENLY = 0.1  # of the change of an interval: so near a curve's is to what its part of the interval has of it
 ROUNDS = 100  # more than the digits of a floating-point number: no interval can be divided more often
 
 
@@ -124,7 +125,9 @@ class BreakpointSearch:
         self.tested = np.zeros((0, 2), dtype=bool)
         "Of each, whether the piece to the left and to the right of the kink was seen to reach up to it."
         self.curved = False
-        "Whether an interval too short for two kinks was found to hold more than one."
+        "Whether intervals could be divided as those of a curve can, again and again,"
+        self.even = 0
+        "and how many in a row by now."
 
     @property
     def pieces(self) -> Array:
@@ -180,15 +183,15 @@ class BreakpointSearch:
             if self.coarse and self._short(interval[0]):
                 self._hold(interval, np.ones((1, 2), dtype=bool))
                 return True
-            if length[chosen] < CURVED * whole:
-                divided = 0
-                if self._bends(interval):
-                    self.curved = True
-                    return False
-            elif not self._middling(interval) or self.coarse:
+            narrow = length[chosen] < NARROW * whole
+            if narrow or self.coarse or not self._middling(interval):
                 self._halve(interval[0])
             elif self._confirmed(interval):
                 return True
+            if self._is_curve(1 if narrow else CURVED):
+                return False
+            if narrow:  # two units that all but cancel
+                self.open, divided = self.open[:-2], 0
         return False
 
     @property
@@ -201,16 +204,14 @@ class BreakpointSearch:
         place = (self.line.angle(meeting) - self.line.angle(self.along[interval[:, 0]])) / self._length(interval)
         return bool(EDGE < place[0] < 1 - EDGE)
 
-    def _bends(self, interval: Array) -> bool:
-        """Whether both halves of an interval (1, 2) have their share of the change, as those of a curve have.
-
-        Of two units that all but cancel one half has more, or nothing.
-        """
-        self._halve(interval[0])
-        halves, self.open = self.open[-2:], self.open[:-2]
-        parts = np.linalg.norm((self.pieces[halves[:, 1]] - self.pieces[halves[:, 0]])[:, :, :-1], axis=(1, 2))
-        whole = np.linalg.norm((self.pieces[interval[0, 1]] - self.pieces[interval[0, 0]])[:, :-1])
-        return bool((np.abs(parts / whole - 0.5) < EVENLY).all())
+    def _is_curve(self, enough: int) -> bool:
+        """Whether so many intervals in a row had their share of the change in either part, as a curve's have."""
+        (left, middle), (_, right) = self.open[-2:]
+        ends, change = self._length(np.array([[left, middle], [left, right]])), self.pieces[right] - self.pieces[left]
+        off = (self.pieces[middle] - self.pieces[left] - ends[0] / ends[1] * change)[:, :-1]
+        self.even = self.even + 1 if np.linalg.norm(off) < EVENLY * np.linalg.norm(change[:, :-1]) else 0
+        self.curved = self.even >= enough
+        return self.curved
 
     def _short(self, interval: Array) -> bool:
         width = float(np.ptp(self.along[interval]) * np.linalg.norm(self.line.direction))
