@@ -24,6 +24,8 @@ FINE = 1e-7
 "Of the spread: so far off, a copy agrees where answers have all digits. The widest ones measured were off by 3e-8."
 LOSS = 3e3
 "Times the noise of values, where that is more: what is lost on the way from values to slopes to units."
+REACHED = 1.5
+"Times the largest size: a point of that size is as far out as this at most, in more than a few dimensions."
 CONSTANT = "the model gives the same answer at all {}: there is no network to find"
 ILLEGIBLE = "the answers are probabilities of 0 or 1 wherever one looks: no logits can be read from them"
 
@@ -71,6 +73,24 @@ class CheckPoints:
 
     def _answers(self, X: Array) -> Array:
         return np.asarray(self.ask(X), float).reshape(len(X), -1)
+
+    def draw(self, count: int, rng: np.random.Generator) -> Array:
+        """As many fresh points (n, d), with the sizes of those that can be read."""
+        sizes = rng.choice(np.unique(self.sizes), count)
+        return np.asarray(sizes[:, None] * rng.standard_normal((count, self.dimension)))
+
+    def add(self, X: Array) -> int:
+        """Take points (n, d) among those a copy has to agree at, if they are readable and not farther out; how many are."""
+        known, lengths = np.unique(self.sizes), np.sqrt(np.mean(X**2, axis=1))
+        near = (lengths > 0) & (lengths <= REACHED * known[-1])
+        X, lengths = X[near], lengths[near]
+        answers = self._answers(X) if len(X) else np.zeros((0, self.A.shape[1]))
+        readable = _readable(self.link, answers)
+        X, scores = X[readable], self.link.scores(answers[readable])
+        nearest = np.abs(np.log(lengths[readable][:, None] / known)).argmin(1)
+        self.X, self.A = np.concatenate([self.X, X]), np.concatenate([self.A, scores])
+        self.sizes = np.concatenate([self.sizes, known[nearest]])
+        return len(X)
 
     def value(self, X: Array) -> Array:
         """Outputs z (n, o) of the model; raises `Illegible`."""

@@ -37,6 +37,8 @@ class ValueSearch:
         self.checks, self.rng = checks, rng
         self.reach = REACH
         self.lines = 0
+        self.attempts = 0
+        "How often a copy that agreed with the check points was checked at more of them."
         self.copy: TwoLayer | None = None
         "The one that is least far off where it is farthest."
 
