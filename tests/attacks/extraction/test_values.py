@@ -294,3 +294,10 @@ def test_a_deeper_unit_that_rarely_switches_is_seen_or_within_the_bound(bias: fl
             off = np.abs(loot(finding).predict(X) - Weights(layers).predict(X)).max(1)
             wrong += share * float(np.mean(off > 1e-5 * max(size, 1)))
         assert wrong <= finding.evidence.bound.share
+
+
+@pytest.mark.parametrize("decimals", [5, 6, 7, 8])
+def test_rounded_probabilities_are_said_to_be_rounded(decimals: int) -> None:
+    finding = extract(weights(*network(20, 10, 4)), lambda Z: np.round(softmax(Z, axis=1), decimals))
+    assert finding.verdict is Verdict.NOT_APPLICABLE
+    assert "rounded" in finding.summary

@@ -105,7 +105,8 @@ def test_nearly_parallel_units_that_all_but_cancel_are_one_layer() -> None:
     [
         (2, 0, False, False, "one layer"), (2, 1, False, False, "one layer"), (0, 1, False, False, "unsettled"),
         (0, 2, False, False, "several layers"), (1, 2, False, False, "several layers"), (1, 2, True, False, "unsettled"),
-        (1, 3, True, False, "several layers"), (1, 2, True, True, "several layers"),
+        (1, 3, True, False, "several layers"), (1, 2, True, True, "several layers"), (2, 0, False, True, "unsettled"),
+        (3, 0, False, True, "one layer"), (3, 1, True, True, "unsettled"),
     ],
 )  # fmt: skip
 def test_two_kinks_decide_and_of_coarse_answers_two_more_than_say_otherwise(

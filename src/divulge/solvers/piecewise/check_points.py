@@ -60,6 +60,9 @@ class CheckPoints:
             raise Unsuitable(ILLEGIBLE)
         self.X, self.A, self.sizes = X[readable], self.link.scores(answers[readable]), sizes[readable]
         self.digits = affine.resolution(answers)
+        near = answers[readable & (relative <= 1)]
+        self.cut = self.digits.step * (1.0 if self.link is affine.IDENTITY else float(np.median(1 / _slope(near))))
+        "What decimals that were cut are worth in outputs, at usual points: of probabilities, more the smaller they are."
         self.scale = self.usual
         "The size of points at which values are compared now: that of the line under way."
         self.repeats = float(np.abs(self._answers(X[:1]) - answers[:1]).max())
@@ -122,8 +125,7 @@ class CheckPoints:
     def least_noise(self) -> float:
         """What the digits of the answers leave at the origin of a line."""
         steepest = float(np.abs(self.A / np.maximum(self.sizes / self.scale, 1)[:, None]).max())
-        decimals = self.digits.step if self.link is affine.IDENTITY else 0.0
-        return max(steepest * self.digits.relative / affine.ROUNDING, decimals, self.repeats)
+        return max(steepest * self.digits.relative / affine.ROUNDING, self.cut, self.repeats)
 
     def off(self, values: Array) -> Array:
         """‖ẑ - z‖∞ (n,) of a copy's values ẑ (n, o), in units of what is allowed: above 1 a point does not agree."""
@@ -159,6 +161,11 @@ def _readable(link: affine.Link, answers: Array) -> Array:
     if link is affine.LOGISTIC:
         return np.asarray(((answers > LEGIBLE) & (answers < 1 - LEGIBLE)).all(1))
     return np.ones(len(answers), dtype=bool)
+
+
+def _slope(answers: Array) -> Array:
+    """By how much probabilities (n, o) change with their logits, where that is least: p (1 - p), (n,)."""
+    return np.asarray(np.maximum(answers * (1 - answers), np.finfo(float).tiny).min(1))
 
 
 def _refuse_labels(answers: Array) -> None:

@@ -71,7 +71,7 @@ def probe(ask: Ask, lines: Iterable[QueryLine], region: Region, tolerance: Toler
         if tally.kind != "unsettled" or asked >= ALL:
             break
     kind = tally.kind
-    if kind == "unsettled" and tally.unequal and tally.changed >= tally.same:
+    if kind == "unsettled" and tally.unequal and (tally.changed or not tally.same):
         kind = "several layers"
     return LayerKind(kind, tally.same + tally.changed, tally.changed, patches, tally.unequal)
 
@@ -92,7 +92,9 @@ class _Tally:
 
     @property
     def kind(self) -> Kind:
-        if self.same >= ENOUGH and self.same > self.changed:
+        if self.same >= ENOUGH and self.same > self.changed and not self.unequal:
+            return "one layer"
+        if self.same > ENOUGH and not self.changed:
             return "one layer"
         several = self.changed >= ENOUGH + (self.same if self.coarse and not self.unequal else 0)
         return "several layers" if several and self.changed > self.same else "unsettled"
