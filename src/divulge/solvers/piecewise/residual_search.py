@@ -107,7 +107,8 @@ class ResidualExtraction:
             outputs, dimension = self.base.linear.shape
             trusting = self.lines == 1 and outputs * dimension >= TELLING and (outputs > 1 or self.noise <= PRECISE)
             self.search = BreakpointSearch(self._missing, line, self.tolerance, trusting=trusting)
-            self.endless += not self.search.settle(self.progress)
+            settled = self.search.settle(self.progress)
+            self.endless += not settled and self.noise <= PRECISE  # coarse answers may hide where an interval ends
             self.found.append(len(self.search.held))
             if self.growing or self.endless:
                 return
