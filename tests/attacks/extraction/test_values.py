@@ -13,6 +13,7 @@ from scipy.special import expit, softmax
 from divulge import Candidates, Context, Finding, Predictions, Verdict, Weights
 from divulge.arrays import Array
 from divulge.attacks import ValueExtraction
+from divulge.attacks.extraction.readout import Readout
 from divulge.contract.context import Budget
 
 
@@ -195,13 +196,13 @@ def test_a_copy_that_answers_confirm_to_a_hundred_thousandth_is_called_exact(dec
 
 
 def test_a_copy_that_can_only_be_checked_nearby_is_not_called_exact() -> None:
-    """Logits a hundred times as large cannot be read beyond the usual size, and one unit switches farther out."""
+    """Logits a hundred times as large cannot be read beyond the usual size, and a unit may switch farther out."""
     into, bias, out, constant = network(10, 4, 3)
-    for size, units in ((1.0, 4), (130.0, 3)):
+    for size, exact in ((1.0, True), (130.0, False)):
         finding = extract(weights(into, bias, size * out, constant), lambda Z: softmax(Z, axis=1))
         assert finding.verdict is Verdict.LEAK
-        assert f"with {units} units that show" in finding.summary
-        assert loot(finding).exact == (units == 4)
+        assert "with 4 units that show" in finding.summary
+        assert loot(finding).exact == exact
 
 
 def test_answers_that_are_coarse_are_given_up_after_four_lines() -> None:
@@ -264,3 +265,39 @@ def test_candidates_measure_the_copy_where_it_matters() -> None:
         Predictions.of(value), truth={"candidates": Candidates(X), "weights": value}, context=Context(1)
     )
     assert found.scores["relative error at the candidates"].value < 1e-7
+
+
+def test_a_copy_is_exact_in_all_but_a_twentieth_of_space_and_says_so() -> None:
+    finding = extract(weights(*network(20, 10)))
+    assert isinstance(finding.evidence, Readout)
+    bound = finding.evidence.bound
+    assert bound is not None
+    assert (bound.points, bound.confidence) == (100, 0.99)
+    assert bound.share < 0.05
+    assert bound.chosen >= 20
+    assert str(bound) in finding.notes
+    assert "at most 4.6% of points may differ" in finding.summary
+
+
+@pytest.mark.parametrize("bias", [0.0, 0.5, 1.0, 2.0])
+def test_a_deeper_unit_that_rarely_switches_is_seen_or_within_the_bound(bias: float) -> None:
+    into, first, out, constant = network(8, 12)
+    deeper = np.concatenate([np.eye(12), np.random.default_rng(4).standard_normal((1, 12)) - 1])
+    layers = ((into, first), (deeper, np.append(np.zeros(12), -bias)), (np.append(out, [[1.0]], axis=1), constant))
+    finding = ValueExtraction()(Predictions.of(Weights(layers)), context=Context(1))
+    if finding.verdict is Verdict.LEAK and loot(finding).exact:
+        assert isinstance(finding.evidence, Readout)
+        assert finding.evidence.bound is not None
+        rng, wrong = np.random.default_rng(7), 0.0
+        for size, share in finding.evidence.bound.sizes:
+            X = size * rng.standard_normal((20_000, 8))
+            off = np.abs(loot(finding).predict(X) - Weights(layers).predict(X)).max(1)
+            wrong += share * float(np.mean(off > 1e-5 * max(size, 1)))
+        assert wrong <= finding.evidence.bound.share
+
+
+@pytest.mark.parametrize("decimals", [5, 6, 7, 8])
+def test_rounded_probabilities_are_said_to_be_rounded(decimals: int) -> None:
+    finding = extract(weights(*network(20, 10, 4)), lambda Z: np.round(softmax(Z, axis=1), decimals))
+    assert finding.verdict is Verdict.NOT_APPLICABLE
+    assert "rounded" in finding.summary

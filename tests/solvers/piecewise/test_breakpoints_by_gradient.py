@@ -86,3 +86,49 @@ def test_a_line_without_kinks_costs_its_ends() -> None:
     target = Counted(TwoLayer.affine(np.ones((2, 3)), np.zeros(2)))
     found = search(target, Everywhere(3).line(np.random.default_rng(0)))
     assert (len(found.held), target.asked) == (0, 2)
+
+
+def looking(target: Ask, line: QueryLine, noise: float = 1e-14) -> BreakpointSearch:
+    tolerance = Tolerance(noise)
+    return BreakpointSearch(lambda X: tolerance.see(target(X)), line, tolerance)
+
+
+@pytest.mark.parametrize(("outputs", "noise"), [(1, 1e-14), (4, 1e-14), (1, 1e-7), (4, 1e-7)])
+def test_a_single_kink_of_many_is_found_in_two_dozen_questions(outputs: int, noise: float) -> None:
+    rng = np.random.default_rng(0)
+    true = function(rng, 200, 50, outputs)
+    target = Counted(true)
+    found = looking(target, Everywhere(50).line(rng).cut(10.0), noise)
+    assert found.isolate(24)
+    assert target.asked <= 2 + 24
+    jump = found.jumps[-1][:, :-1]
+    units = np.einsum("oh,hd->hod", true.out, true.into)
+    off = np.minimum(*(np.linalg.norm(units - sign * jump, axis=(1, 2)) for sign in (1, -1)))
+    assert off.min() < 1e-6 * np.linalg.norm(jump)
+    assert not found.curved
+
+
+def test_of_a_curve_no_kink_is_found_and_it_is_called_one() -> None:
+    def pieces(X: Array) -> Array:
+        slope = np.tanh(1e3 * X.sum(1))[:, None, None] * np.ones((1, 1, 5))
+        value = np.logaddexp(1e3 * X.sum(1), -1e3 * X.sum(1)) / 1e3
+        return np.concatenate([slope, (value - slope[:, 0, 0] * X.sum(1))[:, None, None]], axis=2)
+
+    found = looking(pieces, Everywhere(5).line(np.random.default_rng(0)).cut(10.0))
+    assert not found.isolate(24)
+    assert found.curved
+
+
+def test_two_units_that_all_but_cancel_are_no_curve() -> None:
+    true = function(np.random.default_rng(0), 2, 8)
+    near = true.into[:1] + 1e-8 * np.random.default_rng(1).standard_normal((1, 8))
+    both = true.with_units(near, true.bias[:1], -true.out[:, :1], np.zeros((1, 8)), np.zeros(1))
+    found = looking(both.pieces, Everywhere(8).line(np.random.default_rng(2)).cut(10.0))
+    while found.isolate(40):
+        pass
+    assert not found.curved
+
+
+def test_a_line_is_cut_to_what_is_near_its_start() -> None:
+    line = QueryLine(np.zeros(2), np.ones(2), (-1e6, 3.0))
+    assert line.cut(10.0).ends == (-10.0, 3.0)

@@ -138,3 +138,21 @@ def test_noise_is_told_from_rounding() -> None:
     noisy = checks(lambda X: outputs(X) + 1e-3 * rng.standard_normal((len(X), 3)))
     assert noisy.noisy
     assert noisy.least_noise() >= noisy.repeats > 1e-5
+
+
+def test_points_are_added_with_the_nearest_size_unless_they_are_farther_out_or_unreadable() -> None:
+    read = checks(outputs)
+    X = np.ones((3, 6)) * np.array([[0.9], [900.0], [1e6]])
+    assert read.add(X) == 2
+    np.testing.assert_array_equal(read.sizes[-2:], [1.0, 1e3])
+    np.testing.assert_array_equal(read.A[-2:], outputs(X[:2]))
+    soft = checks(lambda X: softmax(1e3 * outputs(X), axis=1))
+    assert soft.add(np.eye(1, 6) * soft.largest * 1e3) == 0
+
+
+def test_fresh_points_have_the_sizes_that_can_be_read() -> None:
+    read = checks(outputs, dimension=6)
+    X = read.draw(4000, np.random.default_rng(1))
+    sizes = np.sqrt(np.mean(X**2, axis=1))
+    assert np.mean(sizes > 3e4) == pytest.approx(1 / 7, abs=0.04)
+    assert sizes.max() < 4 * read.largest

@@ -112,3 +112,44 @@ def test_single_precision_is_told_by_all_numbers() -> None:
     assert links.single(*single)
     assert not links.single(A, J)
     assert not links.single(single[0], J)
+
+
+@pytest.mark.parametrize("noise", [1e-13, 1e-11, 1e-9, 1e-7])
+def test_noise_is_measured_and_not_taken_for_a_curve(noise: float) -> None:
+    rng = np.random.default_rng(3)
+    true, X = function(3), links.around(POINTS[0], np.random.default_rng(1))
+    A, J = (answers + noise * rng.standard_normal(answers.shape) for answers in logits(true, X))
+    look = links.looked_at(links.IDENTITY, X, A, J)
+    assert look.flat
+    assert look.noisy
+    assert look.matches
+    assert noise < look.noise < 100 * noise
+
+
+def test_a_curve_bends_more_the_farther_and_is_no_noise() -> None:
+    X = links.around(POINTS[0], np.random.default_rng(1))
+    look = links.looked_at(links.IDENTITY, X, (X**2).sum(1, keepdims=True), 2 * X[:, None, :])
+    assert not look.noisy
+    assert not look.flat
+
+
+def test_two_answers_at_one_point_show_the_noise() -> None:
+    true, X = function(3), links.around(POINTS[0], np.random.default_rng(1))
+    A, J = logits(true, X)
+    look = links.looked_at(links.IDENTITY, X, A, J)
+    again = links.repeated(look, X[:1], (A[:1], J[:1]), (A[:1], (1 + 1e-9) * J[:1]))
+    assert again.noise == pytest.approx(8e-9, rel=1)
+    assert links.repeated(look, X[:1], (A[:1], J[:1]), (A[:1], J[:1])).noise == look.noise
+
+
+@pytest.mark.parametrize("digits", [6, 9, 12])
+def test_digits_cut_by_dividing_and_multiplying_are_seen_too(digits: int) -> None:
+    """The last bit of such numbers is not that of the decimal they stand for."""
+    true, X = function(3), links.around(POINTS[0], np.random.default_rng(1))
+
+    def cut(numbers: Array) -> Array:
+        unit = 10.0 ** (np.floor(np.log10(np.abs(numbers))) + 1 - digits)
+        return np.asarray(np.round(numbers / unit) * unit)
+
+    noise = links.looked_at(links.IDENTITY, X, *(cut(answers) for answers in logits(true, X))).noise
+    assert 10.0**-digits < noise < 100 * 10.0**-digits

@@ -47,15 +47,15 @@ def test_a_function_with_one_layer_of_kinks_is_rebuilt(count: int, inputs: int, 
 def test_suspects_are_rechecked_for_few_questions() -> None:
     """With one output, intervals are taken to hold one kink each; the wrong ones show at a few points, by their jumps.
 
-    It takes 2.45 questions a unit; 2.8 where all kinks are confirmed, 2.7 where none is a suspect or where intervals twice
-    as long are trusted, 2.6 where kinks are rechecked as long as any is wrong.
+    Besides the 40 points chosen to refute a copy it takes 2.4 questions a unit; 2.8 where all kinks are confirmed, 2.7 where
+    none is a suspect or where intervals twice as long are trusted, 2.6 where kinks are rechecked as long as any is wrong.
     """
     asked = []
     for seed in range(12):
         found = extraction(function(np.random.default_rng(seed), 120, 150), seed=seed)
         found.run()
         assert found.verified
-        asked.append(found.asked / 120)
+        asked.append((found.asked - 40) / 120)
     assert np.mean(asked) < 2.5
 
 
@@ -172,3 +172,46 @@ def test_a_question_that_is_not_answered_leaves_what_was_found() -> None:
         found.run()
     assert 10 < found.copy.units < 40
     assert not found.verified
+
+
+def test_points_that_had_a_say_are_fresh_no_longer_and_chosen_ones_never_were() -> None:
+    found = extraction(function(np.random.default_rng(3), 20, 30), checks=50)
+    found.run()
+    assert found.verified
+    assert found.attempts == 1
+    assert found.fresh == 50
+    assert len(found.X) > 50 + 30
+    found.used = len(found.X)
+    assert found.fresh == 0
+
+
+def deeper(share: float) -> TwoLayer:
+    """A unit that is wrong in a share of space, as a deeper one is: its answers are changed there."""
+    true = function(np.random.default_rng(5), 20, 30)
+
+    class Trapped(TwoLayer):
+        def pieces(self, X: Array) -> Array:
+            found = super().pieces(X)
+            angle = X[:, 0] / np.linalg.norm(X, axis=1)
+            found[np.abs(angle) < share * np.sqrt(2 * np.pi) / 2 / np.sqrt(30), 0, 0] += 1.0
+            return found
+
+    return Trapped(true.into, true.bias, true.out, true.linear, true.constant)
+
+
+def test_a_copy_that_is_wrong_in_a_tenth_of_space_is_not_verified() -> None:
+    """A hundred points agree with it once in 40,000 times; eight did in every second one."""
+    for seed in range(5):
+        found = extraction(deeper(0.1), checks=100, seed=seed)
+        found.run()
+        assert not found.verified
+
+
+def test_a_copy_that_sums_of_many_rounded_units_leave_a_little_off_is_right_all_the_same() -> None:
+    """Without biases, with more units than inputs: 3e-12 of the slopes were left, and no line mends that."""
+    true = function(np.random.default_rng(0), 300, 3)
+    true = TwoLayer(true.into, 0 * true.bias, true.out, true.linear, true.constant)
+    found = extraction(true, checks=100)
+    found.run()
+    assert found.verified
+    assert found.worst < 1e-9

@@ -91,3 +91,13 @@ def test_the_error_of_weights_does_not_see_order_and_scale_but_sees_a_missing_un
     assert weight_error(same, true) < 1e-14
     assert weight_error(((W[1:], b[1:]), (V[:, 1:], c)), true) > 0.1
     assert weight_error(((W + 1e-6, b), (V, c)), true) == pytest.approx(1e-6, rel=3)
+
+
+def test_a_jump_without_a_slope_is_a_constant() -> None:
+    rng = np.random.default_rng(0)
+    function = flipped(network(rng, 6, 4, 2), np.zeros(6, dtype=bool))
+    nothing = np.zeros((2, 4)), np.zeros(2)
+    odd = function.with_units(np.zeros((2, 4)), np.array([0.5, -0.5]), np.ones((2, 2)), *nothing)
+    X = rng.standard_normal((50, 4))
+    assert odd.merged(0.0).units == 6
+    np.testing.assert_allclose(odd.merged(0.0).values(X), odd.values(X))

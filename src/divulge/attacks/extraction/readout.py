@@ -10,6 +10,29 @@ from divulge.contract import Evidence, Finding
 
 
 @dataclass(frozen=True)
+class DifferenceBound(Evidence):
+    """In how much of space a copy may differ from the original, at most: all points drawn from there agreed."""
+
+    share: float
+    "Of the points in the region."
+    confidence: float
+    points: int
+    "Drawn from the region, all of which agree."
+    chosen: int
+    "Further points that agree: beside kinks, and where a copy that lacks something is likely to be wrong."
+    region: str
+    "In words, after *of points*."
+    sizes: tuple[tuple[float, float], ...] = ()
+    "Of an unbounded region: standard deviations of the coordinates, and which share of the points has each."
+
+    def __str__(self) -> str:
+        return (
+            f"At most {self.share:.1%} of points{self.region} may still be wrong, at {self.confidence:.0%} confidence: "
+            f"{self.points} drawn there agree, and {self.chosen} chosen to refute the copy."
+        )
+
+
+@dataclass(frozen=True)
 class Readout(Evidence):
     """How answers were read, and so up to what the outputs of a copy are known."""
 
@@ -17,6 +40,8 @@ class Readout(Evidence):
     "From the model's own outputs z to its answers: identity, logistic, softmax or exponential."
     centred: bool
     "Whether answers stay the same when all outputs grow alike, z + c·1, so that a copy's are given with Σ z = 0."
+    bound: DifferenceBound | None = None
+    "How far a copy that agreed is known to be right."
 
 
 def outputs_are_centred(finding: Finding[Any]) -> bool:

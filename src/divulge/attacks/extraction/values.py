@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field, PositiveInt
 
 from divulge.arrays import TwoLayers
-from divulge.attacks.extraction.readout import Readout, centred, outputs_are_centred
+from divulge.attacks.extraction.readout import DifferenceBound, Readout, centred, outputs_are_centred
 from divulge.contract import (
     Array,
     Attack,
@@ -25,12 +25,17 @@ from divulge.contract import (
 )
 from divulge.errors import BudgetSpent, NotApplicable, sentence
 from divulge.solvers.piecewise.check_points import CheckPoints, Unsuitable
+from divulge.solvers.piecewise.exactness import CONFIDENCE, chosen_points, share_that_may_differ
 from divulge.solvers.piecewise.two_layer import NEGLIGIBLE, TwoLayer, weight_error
 from divulge.solvers.piecewise.value_search import ValueSearch
 from divulge.solvers.shared import affine
 
 EXACT = 1e-5  # of the spread: a copy that answers can confirm no better is given as a good one, not as the original
 COARSE_LINES = 4  # after which a copy from answers that are no better than that is given up
+CLAIM = 0.05  # of space: a copy that may be wrong in more is not called exact
+FRESH = 100  # points that have to agree before a copy is called exact: then it may be wrong in 4.6 % of space
+ROUNDS = 4  # of asking for more, as up to half of the points of a size may be unreadable: a sixteenth is left
+AGAIN = 0.5  # times as many more, each time another copy is checked: for the same bound at a tenth of the doubt
 SHIFT = "Probabilities stay the same when all logits grow alike, so those of the copy are given with sum 0."
 LOGIT = "The answers are probabilities of one class; the copy gives their logits."
 PLAIN = "The layers are those of a plain network with as many units as kinks were found."
@@ -64,7 +69,7 @@ class ValueExtraction(Attack[Predictions, Weights]):
     most: PositiveInt = 5000
     "How many kinks on a line to allow for; a curve has no end of them."
     checks: Annotated[int, Field(ge=24)] = 48
-    "How many fresh points of several sizes have to agree with the copy."
+    "How many fresh points of several sizes guide the search; a hundred have to agree with the copy in the end."
 
     def run(self, held: Predictions, context: Context) -> Finding[Weights]:
         try:
@@ -84,7 +89,10 @@ class ValueExtraction(Attack[Predictions, Weights]):
                 agreeing = search.off(copy) <= 1
                 context.log(f"line {search.lines}: {copy.units} units, {agreeing.mean():.0%} of check points agree")
                 if agreeing.all() and copy.units:
-                    return _leak(copy, search)
+                    bound = _checked(search, copy, context)
+                    if bound is not None:
+                        return _leak(copy, search, bound)
+                    continue
                 if agreeing.all():
                     raise NotApplicable(
                         f"the model is linear at points up to {checks.largest:g}, where no kink shows: "
@@ -111,20 +119,48 @@ class ValueExtraction(Attack[Predictions, Weights]):
         return replace(finding, scores=scores)
 
 
-def _leak(copy: TwoLayer, search: ValueSearch) -> Finding[Weights]:
+def _checked(search: ValueSearch, copy: TwoLayer, context: Context) -> DifferenceBound | None:
+    """In how much of space the copy may still differ, unless one of the points asked for that refutes it.
+
+    On the first line no check point had a say in the copy, on later ones all had.
+    """
+    checks, rng = search.checks, context.rng
+    search.attempts += 1
+    fresh = len(checks.X) if search.lines == 1 else 0
+    wanted = round(FRESH * (1 + AGAIN * (search.attempts - 1)))
+    for _ in range(ROUNDS):
+        fresh += checks.add(checks.draw(max(0, wanted - fresh), rng))
+    chosen = checks.add(chosen_points(copy, checks.usual * rng.standard_normal(checks.dimension), rng))
+    if (search.off(copy) > 1).any():
+        return None
+    sizes = np.unique(checks.sizes)
+    readable = "" if checks.link is affine.IDENTITY else " that can be read as logits,"
+    region = f"{readable} N(0, s²) with s from {sizes[0]:g} to {sizes[-1]:g}, every decade alike,"
+    share = share_that_may_differ(fresh, search.attempts)
+    return DifferenceBound(share, CONFIDENCE, fresh, chosen, region, tuple((float(size), 1 / len(sizes)) for size in sizes))
+
+
+def _leak(copy: TwoLayer, search: ValueSearch, bound: DifferenceBound) -> Finding[Weights]:
     checks = search.checks
     layers, plain = copy.merged(search.negligible(copy)).layers(max(NEGLIGIBLE, checks.accuracy))
     if (checks.off(Weights(layers).predict(checks.X)) > 1).any():  # what was dropped as rounding was more
         layers, plain = copy.layers(0.0)
     error = checks.error(copy.values(checks.X))
+    exact = checks.accuracy <= EXACT and checks.largest > checks.usual  # nearer by, units may be missed
+    exact &= bound.share <= CLAIM
     where = f"{search.lines} line{'s' * (search.lines > 1)}"
     return Finding.leak(
-        Weights(layers, exact=checks.accuracy <= EXACT and checks.largest > checks.usual),  # nearer by, units may be missed
+        Weights(layers, exact=exact),
         f"The model behind the API is a two-layer ReLU network with {copy.units} units that show: its weights follow from "
-        f"values on {where} and beside; {len(checks.X)} fresh answers agree to {error:.0e}.",
-        evidence=_readout(checks),
-        scores={"relative error at fresh points": Score(error, 1.0, "always answering the mean", better="lower")},
+        f"values on {where} and beside; {len(checks.X)} answers agree to {error:.0e}; at most {bound.share:.1%} of points "
+        f"may differ, at {bound.confidence:.0%}.",
+        evidence=replace(_readout(checks), bound=bound),
+        scores={
+            "relative error at fresh points": Score(error, 1.0, "always answering the mean", better="lower"),
+            "share that may differ": Score(bound.share, 1.0, "a copy that was not checked", better="lower"),
+        },
         notes=(
+            str(bound),
             f"Units that move no value by {checks.accuracy:.0e} of the spread at points up to {checks.largest:g} in "
             "every coordinate would not have been seen.",
             PLAIN if plain else PAIRED,

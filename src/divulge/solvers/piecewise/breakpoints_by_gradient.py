@@ -7,7 +7,7 @@ line x = a + t u where ΔS (a + t u) + Δc = 0: at t = -⟨r, h⟩ / ⟨r, r⟩ 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -24,6 +24,14 @@ CALM = 6.0  # expected kinks of an interval below which one is taken for granted
 FURTHER = 30.0  # times as far from 0 as a kink: a point there says less about its place than one beside it
 UNRESOLVED = 100  # kinks too close to be told apart, and half of all: a curve, which has a million of them at once
 PRECISE = 1e-10  # noise: answers of double precision leave 1e-14 to 1e-12, of single precision 1e-7, with kinks too close
+LARGE = 0.01  # of the slopes: jumps that come first. Of two units that all but cancel, what is left is no unit's
+VERY_CLEAR = 1e3  # times the noise: a jump that is worth a closer look, as its hyperplane is known to three digits;
+CLEAR = 100.0  # of coarse answers, to two
+SHORT = 2e-5  # of the distance from 0: an interval that holds two kinks of 2,500 once in a hundred lines
+EDGE = 0.05  # of an interval: where two pieces meet nearer to an end, it is halved first, lest it stay as long as it is
+NARROW = 1e-6  # of a line: no wider an interval holds two kinks of 10,000 once in a hundred lines
+CURVED = 10  # intervals in a row so divided: of 2,000 kinks in one dimension, seven may be
+EVENLY = 0.1  # of the change of an interval: so near a curve's is to what its part of the interval has of it
 ROUNDS = 100  # more than the digits of a floating-point number: no interval can be divided more often
 
 
@@ -38,6 +46,10 @@ class QueryLine:
 
     def points(self, along: Array) -> Array:
         return np.asarray(self.start + along[:, None] * self.direction)
+
+    def cut(self, reach: float) -> QueryLine:
+        """The part of it no farther than this from its start, to either side."""
+        return replace(self, ends=(max(self.ends[0], -reach), min(self.ends[1], reach)))
 
     def angle(self, along: Array) -> Array:
         """The same place in units in which kinks are about evenly spread: hyperplanes meet an endless line at any angle."""
@@ -112,6 +124,10 @@ class BreakpointSearch:
         "Intervals with a single kink, as far as is known."
         self.tested = np.zeros((0, 2), dtype=bool)
         "Of each, whether the piece to the left and to the right of the kink was seen to reach up to it."
+        self.curved = False
+        "Whether intervals could be divided as those of a curve can, again and again,"
+        self.even = 0
+        "and how many in a row by now."
 
     @property
     def pieces(self) -> Array:
@@ -140,6 +156,83 @@ class BreakpointSearch:
                 self._probe(intervals, np.zeros(intervals.shape, dtype=bool))
             elif not self.recheck(self._lopsided()):
                 return True
+        return False
+
+    def isolate(self, most: int) -> bool:
+        """Look for one more kink, depth first, and hold it once seen from both sides; False after `most` questions.
+
+        Of the halves of the last interval, else of all, the one with a large jump is divided, of two the one that changes
+        less. Where answers are too coarse to see beside a kink, an interval too short for two has one.
+        """
+        whole, asked, divided = float(self._length(np.array([[0, 1]]))[0]), len(self.along), 0
+        while len(self.along) < asked + most:
+            left, right = self.open.T
+            changed = ~self.same(self.pieces[right] - self.pieces[left], left, right)
+            older = (np.arange(len(self.open)) < len(self.open) - divided)[changed]
+            self.open = self.open[changed]
+            jump = self.pieces[self.open[:, 1]] - self.pieces[self.open[:, 0]]
+            size, length = np.linalg.norm(jump[:, :, :-1], axis=(1, 2)), self._length(self.open)
+            levels = LARGE * self.tolerance.scale, VERY_CLEAR * self.tolerance.slope, CLEAR * self.tolerance.slope
+            vague = (size[:, None] < levels).sum(1)
+            vain = vague > 1 + self.coarse
+            if vain.all():
+                return False
+            chosen = np.lexsort(((-size if self.coarse else size), length.round(12), vague, older, vain))[0]
+            interval, self.open = self.open[[chosen]], np.delete(self.open, chosen, axis=0)
+            divided = 2
+            if self.coarse and self._short(interval[0]):
+                self._hold(interval, np.ones((1, 2), dtype=bool))
+                return True
+            narrow = length[chosen] < NARROW * whole
+            if narrow or self.coarse or not self._middling(interval):
+                self._halve(interval[0])
+            elif self._confirmed(interval):
+                return True
+            if self._is_curve(1 if narrow else CURVED):
+                return False
+            if narrow:  # two units that all but cancel
+                self.open, divided = self.open[:-2], 0
+        return False
+
+    @property
+    def coarse(self) -> bool:
+        return self.tolerance.noise > PRECISE
+
+    def _middling(self, interval: Array) -> bool:
+        """Whether the pieces at the ends of an interval (1, 2) meet well inside it."""
+        meeting, _ = self._meeting(self.pieces[interval[:, 1]] - self.pieces[interval[:, 0]], interval)
+        place = (self.line.angle(meeting) - self.line.angle(self.along[interval[:, 0]])) / self._length(interval)
+        return bool(EDGE < place[0] < 1 - EDGE)
+
+    def _is_curve(self, enough: int) -> bool:
+        """Whether so many intervals in a row had their share of the change in either part, as a curve's have."""
+        (left, middle), (_, right) = self.open[-2:]
+        ends, change = self._length(np.array([[left, middle], [left, right]])), self.pieces[right] - self.pieces[left]
+        off = (self.pieces[middle] - self.pieces[left] - ends[0] / ends[1] * change)[:, :-1]
+        self.even = self.even + 1 if np.linalg.norm(off) < EVENLY * np.linalg.norm(change[:, :-1]) else 0
+        self.curved = self.even >= enough
+        return self.curved
+
+    def _short(self, interval: Array) -> bool:
+        width = float(np.ptp(self.along[interval]) * np.linalg.norm(self.line.direction))
+        return width < SHORT * float(self.distance[interval].max())
+
+    def _halve(self, interval: Array) -> None:
+        start, end = self.along[interval][:, None]
+        (middle,) = self._look(self.line.middle(start, end))
+        self.open = np.concatenate([self.open, [[interval[0], middle], [middle, interval[1]]]])
+
+    def _confirmed(self, interval: Array) -> bool:
+        """Whether the kink in an interval (1, 2) is a single one, seen from one side and then from the other."""
+        count, tested = len(self.held), np.zeros((1, 2), dtype=bool)
+        for _ in range(2):
+            self._probe(interval, tested)
+            if len(self.held) == count:
+                return False
+            interval, tested = self.held[count:], self.tested[count:]
+            if tested.all():
+                return True
+            self.held, self.tested = self.held[:count], self.tested[:count]
         return False
 
     def recheck(self, which: Array) -> int:

@@ -24,6 +24,8 @@ FINE = 1e-7
 "Of the spread: so far off, a copy agrees where answers have all digits. The widest ones measured were off by 3e-8."
 LOSS = 3e3
 "Times the noise of values, where that is more: what is lost on the way from values to slopes to units."
+REACHED = 1.5
+"Times the largest size: a point of that size is as far out as this at most, in more than a few dimensions."
 CONSTANT = "the model gives the same answer at all {}: there is no network to find"
 ILLEGIBLE = "the answers are probabilities of 0 or 1 wherever one looks: no logits can be read from them"
 
@@ -58,6 +60,9 @@ class CheckPoints:
             raise Unsuitable(ILLEGIBLE)
         self.X, self.A, self.sizes = X[readable], self.link.scores(answers[readable]), sizes[readable]
         self.digits = affine.resolution(answers)
+        near = answers[readable & (relative <= 1)]
+        self.cut = self.digits.step * (1.0 if self.link is affine.IDENTITY else float(np.median(1 / _slope(near))))
+        "What decimals that were cut are worth in outputs, at usual points: of probabilities, more the smaller they are."
         self.scale = self.usual
         "The size of points at which values are compared now: that of the line under way."
         self.repeats = float(np.abs(self._answers(X[:1]) - answers[:1]).max())
@@ -71,6 +76,24 @@ class CheckPoints:
 
     def _answers(self, X: Array) -> Array:
         return np.asarray(self.ask(X), float).reshape(len(X), -1)
+
+    def draw(self, count: int, rng: np.random.Generator) -> Array:
+        """As many fresh points (n, d), with the sizes of those that can be read."""
+        sizes = rng.choice(np.unique(self.sizes), count)
+        return np.asarray(sizes[:, None] * rng.standard_normal((count, self.dimension)))
+
+    def add(self, X: Array) -> int:
+        """Take points (n, d) among those a copy has to agree at, if they are readable and not farther out; how many are."""
+        known, lengths = np.unique(self.sizes), np.sqrt(np.mean(X**2, axis=1))
+        near = (lengths > 0) & (lengths <= REACHED * known[-1])
+        X, lengths = X[near], lengths[near]
+        answers = self._answers(X) if len(X) else np.zeros((0, self.A.shape[1]))
+        readable = _readable(self.link, answers)
+        X, scores = X[readable], self.link.scores(answers[readable])
+        nearest = np.abs(np.log(lengths[readable][:, None] / known)).argmin(1)
+        self.X, self.A = np.concatenate([self.X, X]), np.concatenate([self.A, scores])
+        self.sizes = np.concatenate([self.sizes, known[nearest]])
+        return len(X)
 
     def value(self, X: Array) -> Array:
         """Outputs z (n, o) of the model; raises `Illegible`."""
@@ -102,8 +125,7 @@ class CheckPoints:
     def least_noise(self) -> float:
         """What the digits of the answers leave at the origin of a line."""
         steepest = float(np.abs(self.A / np.maximum(self.sizes / self.scale, 1)[:, None]).max())
-        decimals = self.digits.step if self.link is affine.IDENTITY else 0.0
-        return max(steepest * self.digits.relative / affine.ROUNDING, decimals, self.repeats)
+        return max(steepest * self.digits.relative / affine.ROUNDING, self.cut, self.repeats)
 
     def off(self, values: Array) -> Array:
         """‖ẑ - z‖∞ (n,) of a copy's values ẑ (n, o), in units of what is allowed: above 1 a point does not agree."""
@@ -139,6 +161,11 @@ def _readable(link: affine.Link, answers: Array) -> Array:
     if link is affine.LOGISTIC:
         return np.asarray(((answers > LEGIBLE) & (answers < 1 - LEGIBLE)).all(1))
     return np.ones(len(answers), dtype=bool)
+
+
+def _slope(answers: Array) -> Array:
+    """By how much probabilities (n, o) change with their logits, where that is least: p (1 - p), (n,)."""
+    return np.asarray(np.maximum(answers * (1 - answers), np.finfo(float).tiny).min(1))
 
 
 def _refuse_labels(answers: Array) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,6 +16,8 @@ FINEST = 1e-14  # no answers are taken to be more precise: they are sums of thou
 MARGIN = 4.0  # times the rounding of a number, and
 SEEN = 8.0  # times the differences seen between answers that should be the same
 EQUAL = 16.0  # times the rounding of a number: sums of many differ no more
+GROWING = 10.0  # times as much at 100 times the distance: a curve bends 100 times as much there, noise does as before
+SCATTER = 8.0  # times the first difference: so much may the others of noise alone be, in one dimension too, 19 times in 20
 MATCHING = 0.02  # of a rise: a gradient further from the rise of the values is not theirs
 FLOOR = 1e-290  # smaller probabilities have lost digits
 
@@ -73,6 +75,11 @@ class Local:
         return self.bends[0] <= 2 * self.noise
 
     @property
+    def noisy(self) -> bool:
+        """Whether answers of neighbours differ by as much at any distance, as those of no smooth function do."""
+        return self.bends[0] > 0 and self.bends[1] < GROWING * self.bends[0]
+
+    @property
     def matches(self) -> bool:
         return self.mismatch <= MATCHING
 
@@ -84,18 +91,30 @@ def looked_at(link: JacobianLink, X: Array, A: Array, J: Array) -> Local:
     scale = float(np.linalg.norm(slopes[0])) or 1.0
     bends = np.linalg.norm(slopes[1:] - slopes[0], axis=(1, 2)) / scale
     number, cut = _rounding(A, J, slopes, scale, sizes)
-    same = np.flatnonzero(bends <= EQUAL * number)
+    scatter = float(bends[0]) if bends[1] < GROWING * bends[0] else 0.0
+    same = np.flatnonzero(bends <= max(EQUAL * number, SCATTER * scatter))
     if not len(same):
         return Local(link, tuple(bends), 0.0, max(number, cut))
     drift = np.linalg.norm(found[1:, :, -1] - found[0, :, -1], axis=1)[same]
     rise = np.linalg.norm(np.einsum("od,nd->no", slopes[0], X[1:] - X[0]), axis=1)[same]
     unit = scale * sizes[0] + float(np.linalg.norm(found[0, :, -1]))
-    # Slopes of few digits are rounded only if the values do not rise exactly by them.
-    rounding = number if drift.max() <= EQUAL * number * unit else max(number, cut)
+    # Slopes of few digits are rounded only if the values do not rise exactly by them, as far as that can be seen.
+    rises_exactly = drift.max() <= EQUAL * number * unit < cut * rise[-1]
+    rounding = number if rises_exactly else max(number, cut)
     # Over the longest step with the same slope, rounding weighs least.
-    worst = float(max(0.0, drift[-1] - EQUAL * rounding * unit) / max(rise[-1], 1e-300))
+    blur = max(EQUAL * rounding, SEEN * scatter) * unit
+    worst = float(max(0.0, drift[-1] - blur) / max(rise[-1], 1e-300))
     noise = max(FINEST, rounding, SEEN * float(bends[same].max()), SEEN * float((drift / unit).max()))
     return Local(link, tuple(bends), worst, noise)
+
+
+def repeated(look: Local, x: Array, first: tuple[Array, Array], second: tuple[Array, Array]) -> Local:
+    """The same look, with the noise that two answers at one point (1, d) show."""
+    one, other = (pieces(look.link, x, *answers)[0] for answers in (first, second))
+    scale = float(np.linalg.norm(one[:, :-1])) or 1.0
+    unit = scale * float(np.linalg.norm(x)) + float(np.linalg.norm(one[:, -1]))
+    slope, drift = np.linalg.norm((other - one)[:, :-1]) / scale, np.linalg.norm((other - one)[:, -1]) / unit
+    return replace(look, noise=max(look.noise, SEEN * float(slope), SEEN * float(drift)))
 
 
 def around(x: Array, rng: np.random.Generator) -> Array:

@@ -11,7 +11,7 @@ from divulge.arrays import Array
 from divulge.solvers.piecewise.breakpoints_by_gradient import QueryLine
 
 FAR = 1e6  # times the usual size of points: a line crosses all but one in a million hyperplanes on the way there
-NEARER = 1e-2  # of those, in decades from near 0, are points drawn to check a copy
+NEARER = 0.1  # of that, and in decades from near 0, are points drawn to check a copy
 SHAKEN = 0.3  # of their spread: how far hints are varied
 PATCH = 7  # patches across a picture
 INNER = (0.3, 0.7)  # where in a box a point has room on all sides
@@ -47,12 +47,17 @@ class Everywhere:
         start, direction = self.scale * rng.standard_normal((2, self.dimension))
         return QueryLine(start, direction, (-self.far, self.far))
 
-    def points(self, count: int, rng: np.random.Generator, hints: Array | None = None) -> Array:
-        """Every second one so far away that biases do not matter, and any unit is as likely on as off; the rest nearer."""
+    @property
+    def sizes(self) -> dict[float, float]:
+        """Sizes of points -> their shares: half are usual, a quarter so far away that biases are nothing, others between."""
         wide = NEARER * self.far
-        sizes = 10 ** rng.uniform(-1, np.log10(wide), count)
-        sizes[::2], sizes[1::4] = wide, 1
-        return np.asarray(self.scale * sizes[:, None] * rng.standard_normal((count, self.dimension)))
+        between = [0.1, *(10.0**power for power in range(1, int(np.log10(wide) + 0.5)))]
+        return {self.scale: 0.5, self.scale * wide: 0.25, **{self.scale * size: 0.25 / len(between) for size in between}}
+
+    def points(self, count: int, rng: np.random.Generator, hints: Array | None = None) -> Array:
+        """Each drawn for itself, N(0, size²) in every coordinate with one of the sizes: any of them are a fair sample."""
+        sizes = rng.choice(np.array([*self.sizes]), count, p=np.array([*self.sizes.values()]))
+        return np.asarray(sizes[:, None] * rng.standard_normal((count, self.dimension)))
 
     def usual(self, rng: np.random.Generator) -> Array:
         return np.asarray(self.scale * rng.standard_normal(self.dimension))

@@ -13,6 +13,7 @@ import numpy as np
 
 from divulge.arrays import Array
 from divulge.solvers.piecewise.breakpoints_by_gradient import PRECISE, Ask, BreakpointSearch, QueryLine, Tolerance
+from divulge.solvers.piecewise.exactness import chosen_points
 from divulge.solvers.piecewise.regions import Region, segment
 from divulge.solvers.piecewise.two_layer import PARALLEL, TwoLayer
 
@@ -23,16 +24,22 @@ NEARLY = 1e-6  # at a point with no larger error, all units are on the right sid
 TELLING = 100  # numbers in a jump from which on kinks are trusted: of one output, 20 inputs cost 3.2 trusted, 3.0 confirmed
 OUTLYING = 5.0  # spreads above the median: a jump this much in line with the residual is a suspect. All: 3.2, none: 2.7
 WORTH = 7.0  # queries that a wrong kink costs on the next line. Rechecking always: 2.5, never without a suspect: 2.5
-FEW, GUIDES = 4, 40  # points are asked first to see whether a copy is right, or where it is wrong
+FEW, SEVERAL, GUIDES = 4, 8, 40  # points are asked first to see whether a copy is right, or where it is wrong
+AGAIN = 0.5  # times as many fresh points more, each time another copy is checked: for the same bound at a tenth of the doubt
+BATCH = 25  # fresh points at once: where a budget ends, those before it count
 MOST = 0.8  # points in the wrong: too much is missing to look for it between two of them
 TIGHT = 1e-8  # of its size: how near a point beside a kink is to it. Half of the digits, as kinks have the other half
 CONDITION = 1e-3  # planes more nearly parallel than this are not made to meet: they would a thousand times farther out
 MANY = 0.7  # of the first line's kinks on each of the next two: of one layer these have 0.4 of them at most, of two 1.4
+BOUNDED_LINES = 6  # instead of three in a box, where 9, 17 and 13 kinks of 60 units were met once
 GAP = 1e-2  # of a coordinate: how far to either side a unit is measured again. Of 645 in single precision, 4e-3 is the most
 FOUND = 0.1  # relative error of a jump that is still the one expected: of the same 645, 4e-5 is the most; another's is 1
 PLACED = 100.0  # times the noise: hyperplanes nearer to each other are one, measured twice
 TINY = float(np.finfo(float).tiny)  # against division by 0
 LINES = 200  # never reached
+LOOSE = 1e-9  # of the slopes: what sums of a thousand rounded units may be off, and no line mends. The most seen is 6e-12
+LOOSELY = 1e3  # times the noise, where that is more: in single precision units of 2e-4 of the slopes are not found
+LOOSER = 4.0  # times its largest error so far, a copy that no line mends may be off at fresh points
 STALE = 12  # lines in a row that bring nothing: the rest is out of reach
 
 
@@ -60,6 +67,14 @@ class ResidualExtraction:
         outputs, dimension = start.linear.shape
         self.X, self.C = np.zeros((0, dimension)), np.zeros((0, outputs, dimension + 1))
         "Points at which the copy has been checked so far, and the pieces there."
+        self.usual = float(np.linalg.norm(region.usual(np.random.default_rng(0))))
+        "The size of usual points."
+        self.drawn = np.zeros(0, dtype=bool)
+        "Which of them were drawn from the region, rather than chosen."
+        self.attempts = 0
+        "How often a copy that might be right was checked at fresh points."
+        self.agreeing = False
+        "Whether the copy was right at all points so far that were asked for this."
         self.noise, self.level = tolerance.noise, SLACK * SUMMED * tolerance.noise
         "Of one answer; and the largest error, relative to slopes, that counts as agreement."
         self.used = 0
@@ -92,7 +107,8 @@ class ResidualExtraction:
             outputs, dimension = self.base.linear.shape
             trusting = self.lines == 1 and outputs * dimension >= TELLING and (outputs > 1 or self.noise <= PRECISE)
             self.search = BreakpointSearch(self._missing, line, self.tolerance, trusting=trusting)
-            self.endless += not self.search.settle(self.progress)
+            settled = self.search.settle(self.progress)
+            self.endless += not settled and self.noise <= PRECISE  # coarse answers may hide where an interval ends
             self.found.append(len(self.search.held))
             if self.growing or self.endless:
                 return
@@ -115,15 +131,20 @@ class ResidualExtraction:
             best, most, stale = min(best, worst), max(most, self.base.units), 0 if progress else stale + 1
             if worst <= self.level and self._agrees():
                 return
+            if stale == STALE and self.level < worst <= max(LOOSE, LOOSELY * self.noise):
+                self.level = LOOSER * worst
+                self._agrees()
+                return
             line = self._next_line(fresh=self.found[-1] > FEW or stale % 2 == 1 or self.noise > PRECISE)
 
     def residual(self, copy: TwoLayer, X: Array, C: Array) -> tuple[Array, Array]:
         """The residual r (n, o, d + 1) of a copy at points X (n, d) with pieces C (n, o, d + 1), and its relative size (n,).
 
-        The size is max(‖∇r‖ / s, ‖r(x)‖ / (s‖x‖ + c)), with s and c the largest slope and intercept seen.
+        The size is max(‖∇r‖ / s, ‖r(x)‖ / (s‖x‖ + c)), with s and c the largest slope and intercept seen. Near 0, where a
+        network without biases has values of any smallness, ‖x‖ is that of usual points.
         """
         lacking = C - copy.pieces(X)
-        unit = self.tolerance.scale * np.linalg.norm(X, axis=1) + self.tolerance.offset
+        unit = self.tolerance.scale * np.maximum(np.linalg.norm(X, axis=1), self.usual) + self.tolerance.offset
         value = lacking[:, :, -1] + np.einsum("nod,nd->no", lacking[:, :, :-1], X)
         # On which side of a unit's kink a point lies is open where the unit's share of the value is negligible.
         weights = np.linalg.norm(copy.out, axis=0)
@@ -142,13 +163,19 @@ class ResidualExtraction:
         if not len(self.X):
             # The more kinks, the more points it takes to tell which are wrong; jumps of several outputs are hardly ever.
             scalar = self.base.linear.shape[0] == 1
-            many = min(GUIDES, self.copy.units // 10) if scalar else min(GUIDES, self.checks)
+            many = min(GUIDES, self.copy.units // 10) if scalar else min(SEVERAL, self.checks)
             self._ask_more(self.region.points(max(FEW, many), self.rng))
 
-    def _ask_more(self, X: Array) -> Array:
+    def _ask_more(self, X: Array, drawn: bool = True) -> Array:
         C = self.ask(X)
         self.X, self.C = np.concatenate([self.X, X]), np.concatenate([self.C, C])
+        self.drawn = np.concatenate([self.drawn, np.full(len(X), drawn)])
         return C
+
+    @property
+    def fresh(self) -> int:
+        """Points drawn from the region that had no say in what was asked next."""
+        return int(self.drawn[self.used :].sum())
 
     @property
     def worst(self) -> float:
@@ -157,8 +184,13 @@ class ResidualExtraction:
 
     @property
     def growing(self) -> bool:
-        """Whether lines bring as many kinks as the first one did: they are not those of one layer."""
-        return len(self.found) > 2 and min(self.found[1:3]) > MANY * self.found[0] + FEW
+        """Whether lines bring as many kinks as the first one did: they are not those of one layer.
+
+        In a box or a ball a line meets some of the units only, and two that follow may well meet others.
+        """
+        later = self.found[1 : BOUNDED_LINES if self.region.bounded else 3]
+        enough = len(later) == (BOUNDED_LINES - 1 if self.region.bounded else 2)
+        return enough and min(later) > MANY * self.found[0] + FEW
 
     def errors(self) -> Array:
         """Of the copy, at all points asked for checking."""
@@ -172,13 +204,19 @@ class ResidualExtraction:
         return self.ask(X) - self.base.pieces(X)
 
     def _agrees(self) -> bool:
-        """Whether fresh points, first a few, agree with the copy as well as the earlier ones do."""
-        unused = len(self.X) - self.used
-        hints = np.concatenate([self.copy.into, self.C[:, :, :-1].reshape(-1, self.X.shape[1])])
-        fresh = self.region.points(max(0, self.checks - unused), self.rng, hints)
-        for X in (fresh[:FEW], fresh[FEW:], self._tight(self.copy)):
-            if len(X) and (self.residual(self.copy, X, self._ask_more(X))[1] > self.level).any():
+        """Whether points agree with the copy: a few fresh ones, some beside kinks, some chosen to refute it, many fresh."""
+        copy, hints = self.copy, np.concatenate([self.copy.into, self.C[:, :, :-1].reshape(-1, self.X.shape[1])])
+        self.attempts += 1
+        wanted = max(0, round(self.checks * (1 + AGAIN * (self.attempts - 1))) - self.fresh)
+        fresh = self.region.points(wanted, self.rng, hints)
+        refuting = chosen_points(copy, self.region.usual(self.rng), self.rng)
+        refuting = np.array([x for x in refuting if self.region.holds(x)]).reshape(-1, self.X.shape[1])
+        rest = [(fresh[start : start + BATCH], True) for start in range(FEW, wanted, BATCH)]
+        for X, drawn in ((fresh[:FEW], True), (self._tight(copy), False), (refuting, False), *rest):
+            if len(X) and (self.residual(copy, X, self._ask_more(X, drawn))[1] > self.level).any():
+                self.agreeing = False
                 return False
+            self.agreeing = True
         self.verified = True
         return True
 

@@ -69,9 +69,10 @@ class TwoLayer:
     def merged(self, negligible: float, parallel: float = PARALLEL) -> TwoLayer:
         """The same function with one unit a hyperplane, and none whose kink is no larger than `negligible`."""
         lengths = np.linalg.norm(self.into, axis=1)
-        lengths = np.where(lengths > 0, lengths, 1)
-        into, bias, out = self.into / lengths[:, None], self.bias / lengths, self.out * lengths
-        linear, constant = self.linear.copy(), self.constant.copy()
+        flat = lengths == 0  # noise alone may be a jump without a slope: a constant
+        linear, constant = self.linear.copy(), self.constant + self.out[:, flat] @ np.maximum(self.bias[flat], 0)
+        lengths = lengths[~flat]
+        into, bias, out = self.into[~flat] / lengths[:, None], self.bias[~flat] / lengths, self.out[:, ~flat] * lengths
         for first, second in _coincident(into, bias, parallel):
             out[:, first] += out[:, second]
             if into[first] @ into[second] < 0:  # relu(-z) = relu(z) - z

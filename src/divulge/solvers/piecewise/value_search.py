@@ -11,6 +11,7 @@ from divulge.solvers.piecewise.breakpoints_by_value import Broken, Noise, TooMan
 from divulge.solvers.piecewise.check_points import ILLEGIBLE, SHRINK, SHRINKS, SIZES, CheckPoints, Illegible, Unsuitable
 from divulge.solvers.piecewise.two_layer import TwoLayer
 from divulge.solvers.piecewise.units_by_value import Deeper, FramedLine, Survey, extended
+from divulge.solvers.shared import affine
 
 REACH = SIZES[-1]
 "Along a line, in units of its scale: as far as points are checked. One of 1e5 units has its kink farther out."
@@ -37,6 +38,8 @@ class ValueSearch:
         self.checks, self.rng = checks, rng
         self.reach = REACH
         self.lines = 0
+        self.attempts = 0
+        "How often a copy that agreed with the check points was checked at more of them."
         self.copy: TwoLayer | None = None
         "The one that is least far off where it is farthest."
 
@@ -102,6 +105,7 @@ class ValueSearch:
                 f"the slope changes more than {error.kinks} times on one line: the model is curved, or has more units"
             ) from None
         except Broken:
+            self._refuse_rounded_probabilities()
             raise Unsuitable("the answers jump from one value to another: the model is not continuous") from None
 
     def _extended(self, survey: Survey) -> TwoLayer:
@@ -119,6 +123,13 @@ class ValueSearch:
             why = twice if self.checks.noisy else "they are rounded, or large numbers cancel"
             raise Unsuitable(f"the answers are exact to {share:.0e} of their spread only, {COARSE:.0e} is needed: {why}")
         if noise.curved:
+            self._refuse_rounded_probabilities()
             raise Unsuitable(
                 "the model is not piecewise linear: values leave a straight line within a step of 1e-4, wherever one looks"
             )
+
+    def _refuse_rounded_probabilities(self) -> None:
+        """Where logits jump or leave a line because decimals of probabilities were cut, say that."""
+        step = self.checks.digits.step
+        if step and self.checks.link is not affine.IDENTITY:
+            raise Unsuitable(f"the answers are rounded to {step:.0e}: where probabilities are small, their logits jump")

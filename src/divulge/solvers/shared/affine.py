@@ -17,6 +17,7 @@ USUAL = 2.0  # and at all of them together
 PRINTED = 9  # as many digits tell all numbers of single precision apart, and more are those of a double
 BINARY = 3  # more decimals, in numbers that short binary fractions hold, are the fractions': 0.125 was rounded, 0.0625 not
 KEPT = 15  # decimal digits that a double always keeps; where there are more, nothing was rounded
+DUSTED = 12  # digits at most, but for the last of a double: they were rounded as round(x / u) * u is
 
 
 @dataclass(frozen=True)
@@ -101,6 +102,10 @@ def resolution(A: Array) -> Resolution:
     """Read it off the answers: half, single or double precision, a number of decimals, or of digits."""
     printed = [Decimal(repr(float(value))).normalize().as_tuple() for value in np.unique(A)]
     digits = max(len(one.digits) for one in printed)
+    if digits > KEPT:
+        dusted = [Decimal(f"{float(value):.{KEPT}g}").normalize().as_tuple() for value in np.unique(A)]
+        if max(len(one.digits) for one in dusted) <= DUSTED:
+            printed, digits = dusted, max(len(one.digits) for one in dusted)
     decimals = max(-int(one.exponent) for one in printed)
     with np.errstate(over="ignore"):
         exact = next(kind for kind in (np.float16, np.float32, np.float64) if (A.astype(kind) == A).all())
