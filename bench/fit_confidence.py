@@ -1,6 +1,6 @@
 """Fit the confidence of span candidates, and print its numbers as they stand in `solvers/images/confidence.py`.
 
-    python bench/fit_confidence.py                four networks of each kind, from seed 0; half an hour on one core
+    python bench/fit_confidence.py                three networks of each kind, from seed 0; twenty minutes on one core
     python bench/fit_confidence.py --draws 1      one of each
 
 Every network is trained on known images and searched as `span-reconstruction` does. A candidate is right where its NCC with
@@ -123,7 +123,7 @@ def fitted(A, right, weight):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--draws", type=int, default=4, help="networks of each kind")
+    parser.add_argument("--draws", type=int, default=3, help="networks of each kind")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     given = parser.parse_args()
     features, right, kinds, networks = [], [], [], []

@@ -25,7 +25,7 @@ BLOCKS = 7
 SPLITS = 2  # such halves, with their complements; the mean over more says the same
 STAGES = (0.2, 0.1)
 "At which levels rows are separated again by half of a picture: the last of ICA's own, as they begin where it has ended."
-WEIGHTS, INTERCEPT = (-0.66, -0.95, -0.56, -1.06), -9.34
+WEIGHTS, INTERCEPT = (-0.55, -1.18, -0.42, -0.82), -8.43
 "Of a logistic regression of NCC > 0.9 with a training picture on the measures (bench/fit_confidence.py)."
 
 
