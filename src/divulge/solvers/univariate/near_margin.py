@@ -43,8 +43,8 @@ class NearReading:
     def windows(self) -> list[Window]:
         """Those with a breakpoint on the margin, but for theorem 3.3, which needs a local minimum.
 
-        A function may cross the margin by chance and turn round on it hardly: 6 of 152 windows of disturbed networks without
-        such a breakpoint were wrong, and none of 146 with one.
+        A function may cross the margin by chance, and hardly turn round on it: of 152 windows of networks with another
+        margin for one unit 6 were wrong, of the 146 with such a breakpoint none.
         """
         held = [one for one in (*self.reading.windows, *self.reading.further) if one.theorem != "3.3"]
         return [one for one in held if np.isin(self.reading.points[one.members], self.on).any()]
