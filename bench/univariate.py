@@ -2,6 +2,7 @@
 
 python bench/univariate.py                     50 sets of each kind, seeds from 1000
 python bench/univariate.py --false-claims 50   is anything certified that is no training point, in all sorts of networks?
+python bench/univariate.py --near 40           networks near a KKT point: certificates right and wrong
 python bench/univariate.py --crossings         exact crossings beside a search on a grid, the two taking turns
 """
 
@@ -10,10 +11,14 @@ import time
 from collections import Counter
 
 import numpy as np
+from scipy.optimize import minimize
 
-from divulge import Predictions, Weights, victims
+from divulge import Predictions, TrainingData, Weights, victims
 from divulge.attacks import UnivariateFromValues, UnivariateReconstruction
+from divulge.attacks.univariate import candidates
+from divulge.attacks.univariate.findings import CertifiedPoints, FunctionOfValues
 from divulge.solvers.univariate import polyline
+from divulge.victims.univariate import draw
 
 FIRST = 1000
 KINDS = {
@@ -112,6 +117,93 @@ def false_claims(sets, first):
         print(f"| {kind} | {verdicts} | {len(precise)} | {sum(one is not None for one in each)} | {wrong} | {least} |")
 
 
+def sqp(seed, width, starts=3):
+    """A network by sequential quadratic programming on ½‖θ‖² for a margin of 1: near a KKT point, seldom at one; or none."""
+    rng = np.random.default_rng(seed)
+    x, y = draw(rng, 6 + seed % 7, "alternating")
+    units = [slice(0, width), slice(width, 2 * width), slice(2 * width, None)]
+
+    def beyond(theta):
+        w, b, v = (theta[one] for one in units)
+        return y * (np.maximum(np.outer(x, w) + b, 0) @ v) - 1
+
+    def slopes(theta):
+        w, b, v = (theta[one] for one in units)
+        z = np.outer(x, w) + b
+        return y[:, None] * np.hstack([(z > 0) * v * x[:, None], (z > 0) * v, np.maximum(z, 0)])
+
+    best = None
+    for _ in range(starts):
+        w = 2 * rng.standard_normal(width)
+        b = -w * rng.uniform(-1.2, 1.2, width)
+        v = np.linalg.lstsq(np.maximum(np.outer(x, w) + b, 0), 1.2 * y, rcond=None)[0]
+        rule = {"type": "ineq", "fun": beyond, "jac": slopes}
+        start, options = np.concatenate([w, b, v]), {"maxiter": 500, "ftol": 1e-12}
+        end = minimize(lambda t: t @ t / 2, start, jac=lambda t: t, constraints=rule, method="SLSQP", options=options)
+        if beyond(end.x).min() > -0.05 and (best is None or end.fun < best.fun):
+            best = end
+    if best is None:
+        return None
+    w, b, v = (best.x[one] / np.sqrt(1 + beyond(best.x).min()) for one in units)
+    return Weights(((w[:, None], b), (v[None], np.zeros(1)))), {"training_data": TrainingData(x[:, None], y)}
+
+
+def near(sets, first):
+    """Sets by SQP, weight decay and descent, and what is certified of them: without a tolerance, and with."""
+    ways = {f"SQP, {width} units": (lambda seed, width=width: sqp(seed, width)) for width in (24, 40, 80)}
+    for method in ("kkt", "decay", "descent"):
+        for units in (24, 100, 200):
+            if method == "kkt" and units > 24:
+                continue
+
+            def trained(seed, method=method, units=units):
+                size = (2, 4) if method == "descent" else (6, 12)
+                made = victim(seed, *size, method=method, units=None if method == "kkt" else units)
+                return made.held["network"], made.truth
+
+            ways[method if method == "kkt" else f"{method}, {units} units"] = trained
+    print("| networks | sets | held | with a certificate: exact, in all | groups right | wrong | listed | ", end="")
+    print("margin points found |")
+    print("|---|---|---|---|---|---|---|---|")
+    for name, make in ways.items():
+        made = [one for one in (make(seed) for seed in range(first, first + sets)) if one is not None]
+        for held_as in ("weights", "values"):
+            count, found = Counter(), []
+            for network, truth in made:
+                attack, asked = (
+                    (UnivariateReconstruction(), network)
+                    if held_as == "weights"
+                    else (UnivariateFromValues(), Predictions.of(network))
+                )
+                finding = attack(asked, truth=truth)
+                if not isinstance(finding.evidence, CertifiedPoints | FunctionOfValues):
+                    continue  # values that are too noisy
+                points = getattr(finding.evidence, "points", finding.evidence)
+                count["exact"] += bool(points.certified) and not points.tolerance
+                count["all"] += bool(points.certified)
+                count["listed"] += points.listed
+                if "margin points found" in finding.scores:
+                    found.append(finding.scores["margin points found"].value)
+                function = polyline.of_network(network.layers) if held_as == "weights" else finding.evidence.function
+                again = (
+                    candidates.of_weights(network, None, polyline.SLACK)
+                    if held_as == "weights"
+                    else candidates.of_values(function, None, polyline.SLACK)
+                )
+                x = truth["training_data"].X[:, 0]
+                within = max(1e-3, again.tolerance) * np.ptp(x)
+                right = np.abs(again.reading.points[:, None] - x).min(axis=1, initial=np.inf) <= within
+                count["right"] += sum(bool(right[one.members].any()) for one in again.all_windows)
+                count["wrong"] += sum(not right[one.members].any() for one in again.all_windows)
+                count["wrong"] += int(np.sum(again.certain & ~right))
+            share = f"{np.mean(found):.3f}" if found else "–"
+            print(
+                f"| {name} | {len(made)} | {held_as} | {count['exact']}, {count['all']} | {count['right']} | "
+                f"{count['wrong']} | {count['listed']} | {share} |",
+                flush=True,
+            )
+
+
 def sampled(function, margin, low, high):
     """Crossings by their signs on a grid, as one would without the breakpoints."""
     x = np.arange(low, high, STEP * (high - low))
@@ -147,10 +239,13 @@ def main():
     parser.add_argument("--sets", type=int, default=50)
     parser.add_argument("--first", type=int, default=FIRST, help="the first seed")
     parser.add_argument("--false-claims", type=int, default=0, metavar="N")
+    parser.add_argument("--near", type=int, default=0, metavar="N")
     parser.add_argument("--crossings", action="store_true")
     given = parser.parse_args()
     if given.false_claims:
         false_claims(given.false_claims, given.first)
+    elif given.near:
+        near(given.near, given.first)
     elif given.crossings:
         crossings(given.sets, given.first)
     else:

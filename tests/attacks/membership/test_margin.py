@@ -8,9 +8,13 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 from scipy.special import expit, softmax
+from sklearn.datasets import load_digits
+from sklearn.svm import SVC
 
 from divulge import Candidates, Finding, Membership, Predictions, TrainingData, Weights, datasets, victims
+from divulge.arrays import Array
 from divulge.attacks import MarginMembership
+from divulge.attacks.membership.claims import MembershipClaim
 from divulge.defences import defended
 from divulge.errors import BadInput
 
@@ -109,7 +113,68 @@ def test_made_up_points_cost_queries_and_may_be_left_out() -> None:
     finding = MarginMembership(margin=margin, controls=0)(model, asked)
     assert finding.verdict == "leak"
     assert finding.cost.queries == 420
-    assert MarginMembership(margin=margin)(model, asked).cost.queries == 620
+    assert MarginMembership(margin=margin)(model, asked).cost.queries == 840  # a claim: as many as candidates
+    assert MarginMembership(margin=margin)(model, Candidates(asked.X[20:])).cost.queries == 600  # none: 200
+
+
+@cache
+def one_against_one(seed: int) -> tuple[Array, SVC]:
+    """A ten-class machine trained on half of the digits, and the other half."""
+    order = RNG(seed).permutation(1797)
+    X, y = load_digits(return_X_y=True)
+    return X[order[900:]], SVC().fit(X[order[:900]], y[order[:900]])
+
+
+@pytest.mark.parametrize("controls", [0, 200])
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_votes_of_one_class_against_another_have_steps_and_no_margin(seed: int, controls: int) -> None:
+    others, machine = one_against_one(seed)
+    finding = MarginMembership(controls=controls)(Predictions(machine.decision_function, 64), Candidates(others))
+    assert finding.verdict == "none found"
+    assert any(note.startswith("The outputs are votes") for note in finding.notes)
+
+
+def test_a_step_that_made_up_points_share_is_no_margin() -> None:
+    """The same votes in other units, which are no whole numbers."""
+    others, machine = one_against_one(0)
+    finding = MarginMembership()(Predictions(lambda X: 2 * machine.decision_function(X), 64), Candidates(others))
+    assert finding.verdict == "none found"
+    assert any("it is a step of the model, nobody's margin" in note for note in finding.notes)
+
+
+@pytest.mark.parametrize(("share", "verdict"), [(0.0, "leak"), (0.3, "none found")])
+def test_a_step_is_none_even_where_candidates_are_on_it_more_often(share: float, verdict: str) -> None:
+    """80 of 300 candidates at 5, the rest anywhere; of made-up points none or 30 % are there."""
+    rng = RNG(0)
+    asked = rng.normal(size=(300, 4))
+    known = {row.tobytes(): row[0] for row in asked}
+
+    def value(X: Array) -> Array:
+        mine = np.array([row.tobytes() in known for row in X])
+        on = np.where(mine, np.arange(len(X)) < 80, rng.random(len(X)) < share)
+        return np.where(on, 5 + 1e-4 * rng.random(len(X)), rng.uniform(0.1, 4.5, len(X)))
+
+    finding = MarginMembership(margin=5.0)(Predictions(value, 4), Candidates(asked))
+    assert finding.verdict == verdict
+
+
+def test_a_claim_is_numbers_and_not_only_sentences() -> None:
+    model, asked, _, margin = sphere()
+    claim = MarginMembership(margin=margin)(model, asked).evidence
+    assert isinstance(claim, MembershipClaim)
+    assert (claim.called, claim.candidates, claim.controls, claim.controls_called) == (20, 420, 420, 0)
+    assert claim.expected_false_calls == pytest.approx(420 * claim.false_positive_rate)
+    assert claim.precision == pytest.approx(1 - claim.expected_false_calls / 20)
+    assert claim.p_value < 1e-3
+
+
+def test_those_called_have_to_be_members_mostly() -> None:
+    """In 20 dimensions a quarter of the others are decided by more than the margin, and made-up points tell."""
+    model, asked, _, margin = sphere(20, target=1e-80)
+    finding = MarginMembership(margin=margin)(model, asked)
+    assert isinstance(finding.evidence, MembershipClaim)
+    assert finding.evidence.precision < 0.5
+    assert finding.verdict == "none found"
 
 
 @pytest.mark.parametrize("rule", ["above", "on"])

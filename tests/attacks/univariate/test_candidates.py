@@ -29,11 +29,51 @@ def read(points: int) -> Found:
 
 
 @pytest.mark.parametrize(("off", "certified"), [(2e-5, 8), (1e-4, 0), (2e-4, 0)])
-def test_weights_a_little_off_balance_still_certify_and_further_off_do_not(off: float, certified: int) -> None:
-    """The function stays the same: only what explains its weights is gone."""
+def test_weights_a_little_off_balance_still_certify_each_and_further_off_only_groups(off: float, certified: int) -> None:
+    """The function stays the same: only what explains its weights is gone, and so a tolerance is all there is."""
     (W, b), (V, c) = made(8)[0].layers
     moved = Weights(((W / (1 + off), b / (1 + off)), (V * (1 + off), c)))
-    assert int(candidates.of_weights(moved, None, SLACK).certified.sum()) == certified
+    found = candidates.of_weights(moved, None, SLACK)
+    assert int(found.certain.sum()) == certified
+    assert found.tolerance == (0 if certified else 1e-5)
+
+
+def spread(by: float) -> Weights:
+    """A network at a KKT point whose units are split in three, each a little to the side of where it was."""
+    (W, b), (V, _) = made(8)[0].layers
+    beside = np.array([-by, 0.0, by])[:, None]
+    moved = (b - beside * W[:, 0]).ravel()
+    thirds = np.sqrt(3)
+    return Weights(((np.tile(W, (3, 1)) / thirds, moved / thirds), (np.tile(V, (1, 3)) / thirds, np.zeros(1))))
+
+
+@pytest.mark.parametrize(("by", "tolerance"), [(1e-5, 1e-5), (1e-4, 1e-4), (1e-3, 1e-3), (2e-2, 0.0)])
+def test_breakpoints_beside_a_training_point_certify_at_a_tolerance_that_grows_with_their_distance(
+    by: float, tolerance: float
+) -> None:
+    found = candidates.of_weights(spread(by), None, SLACK)
+    assert found.tolerance == tolerance
+    assert found.certified.any() == (tolerance > 0)
+    assert not found.certain.any()
+    near = np.abs(found.reading.points[found.certified][:, None] - made(8)[1].X[:, 0]).min(axis=1, initial=np.inf)
+    assert (near <= 2 * tolerance).all()
+
+
+@pytest.mark.parametrize("by", [1e-6, 1e-5, 1e-4])
+def test_a_point_that_several_breakpoints_are_beside_is_listed_once(by: float) -> None:
+    network = spread(by)
+    values = candidates.of_values(polyline.of_network(network.layers), None, SLACK)
+    for found in (values, candidates.of_weights(network, None, SLACK)):
+        places = np.sort(found.x)
+        assert np.diff(places).min() > candidates.SAME * np.ptp(places) / 2
+        loot = found.loot()
+        assert loot is not None
+        assert len(loot.X) == len(found.x) >= 8
+
+
+def test_points_that_are_certain_each_are_never_taken_together() -> None:
+    groups = candidates._groups(np.array([0.0, 1e-4, 2e-4, 1.0]), np.array([True, False, True, False]), 1e-3)
+    np.testing.assert_array_equal(groups, [0, 0, 1, 2])
 
 
 def test_two_places_of_one_value_are_a_margin_and_a_single_one_must_be_the_only_one_to_explain_the_weights() -> None:

@@ -12,6 +12,7 @@ import pytest
 from divulge import Predictions, TrainingData, Truth, Weights, storage, victims
 from divulge.arrays import Array
 from divulge.attacks import UnivariateFromValues, UnivariateReconstruction
+from divulge.attacks.univariate.findings import CertifiedPoints
 from divulge.contract import Finding, Scatter
 from divulge.errors import BadInput
 
@@ -85,7 +86,22 @@ def test_single_precision_is_enough() -> None:
     assert precision(finding) == 1.0
 
 
-@pytest.mark.parametrize("size", [1e-3, 0.1])
+def test_weights_near_a_kkt_point_certify_groups_at_a_tolerance_that_the_finding_states() -> None:
+    network, truth = made(5, 8)
+    (W, b), (V, c) = network.layers
+    moved = Weights(((W * (1 + 1e-3 * np.random.default_rng(0).normal(size=W.shape)), b), (V, c)))
+    finding = UnivariateReconstruction()(moved, truth=truth)
+    assert finding.verdict.value == "leak"
+    assert "of the breakpoints' spread" in finding.summary
+    points = finding.evidence
+    assert isinstance(points, CertifiedPoints)
+    assert 0 < points.tolerance <= 0.01
+    assert points.certain_each == 0
+    assert points.listed == len(won(finding).X)
+    assert finding.scores["windows with a training point"].value == 1
+
+
+@pytest.mark.parametrize("size", [0.03, 0.1])
 def test_weights_that_are_no_kkt_point_certify_nothing(size: float) -> None:
     network, truth = made(5, 8)
     rng = np.random.default_rng(0)

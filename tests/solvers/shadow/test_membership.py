@@ -95,3 +95,32 @@ def test_points_made_up_are_as_large_as_those_they_were_made_of_and_pictures_hav
     np.testing.assert_allclose(*sizes)
     pictures, origin = membership._made_up(RNG(0).random((20, 64)), 100, (8, 8), RNG(1))
     np.testing.assert_allclose(np.sort(pictures), np.sort(RNG(0).random((20, 64))[origin]))
+
+
+def test_no_point_made_up_is_one_of_those_given() -> None:
+    X = points(3, 3)
+    made, origin = membership._made_up(X, 300, None, RNG(0))
+    assert np.linalg.norm(made - X[origin], axis=1).min() > 0.01
+
+
+def test_no_control_is_called_a_member_where_members_are() -> None:
+    found = inferred(shadows=2)
+    assert found.controls.shape == (1000,)
+    assert np.mean(found.controls > found.threshold) < 0.005
+
+
+def test_controls_are_pictures_moved_with_their_edges_drawn_on() -> None:
+    X = RNG(0).random((20, 64))
+    moved = membership._controls(X, 100, (8, 8), RNG(1)).reshape(100, 8, 8)
+    for one, source in zip(moved, X.reshape(20, 8, 8)[np.arange(100) % 20], strict=True):
+        assert not np.array_equal(one, source)
+        assert np.isin(one[2:6, 2:6], source).all()
+        assert np.isin(one, source).all()
+
+
+def test_controls_that_are_no_pictures_lie_as_far_out_as_those_given_in_deviations() -> None:
+    X = points(200, 3) * RNG(4).standard_exponential((200, 1))
+    made = membership._controls(X, 200, None, RNG(0))
+    mean, inverse = X.mean(axis=0), np.linalg.inv(np.cov(X.T))
+    far = [np.einsum("ni,ij,nj->n", one - mean, inverse, one - mean) for one in (made, X)]
+    np.testing.assert_allclose(*far)

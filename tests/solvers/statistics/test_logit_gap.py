@@ -133,3 +133,15 @@ def test_rounding_makes_no_cluster() -> None:
 
 def test_a_cluster_needs_three_values() -> None:
     assert margin_cluster(np.array([1.0, 1.0, 0.0])) is None
+
+
+def test_votes_are_told_from_outputs_that_are_near_whole_numbers() -> None:
+    rng = np.random.default_rng(0)
+    votes = rng.permuted(np.tile([0.0, 1.0, 2.0], (50, 1)), axis=1)
+    found = logit_gaps(votes + rng.uniform(-0.33, 0.33, votes.shape))
+    assert found is not None
+    assert found.votes
+    for other in (votes + rng.uniform(-0.4, 0.4, votes.shape), 2 * votes + 0.1, votes[:, :2] + 0.1):
+        found = logit_gaps(other)
+        assert found is not None
+        assert not found.votes

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from divulge.contract import Array, TrainingData, Weights
-from divulge.solvers.univariate import margin_minima, margin_points, polyline
+from divulge.solvers.univariate import margin_minima, margin_points, near_margin, polyline
 from divulge.solvers.univariate.margin_points import Stationarity
 from divulge.solvers.univariate.polyline import Piecewise, Reading
 
@@ -25,6 +25,10 @@ DEAD = 1e-12
 "Of the largest unit: one that adds less is none, but rounding."
 BIASED = 1e-9
 "Of the largest value at a breakpoint: a smaller output bias is none, but rounding."
+
+SAME = 1e-3
+"""Of the candidates' range: those nearer than this to the first of a group are one, as scoring counts them. Trained networks
+have several breakpoints beside a training point, 3e-4 apart (SQP); those certain each are never taken together."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +54,8 @@ class Found:
     "What the theorem does not allow for in a network of this kind."
     shift: float = 0.0
     "Added to every place: what the network subtracts from its input."
+    tolerance: float = 0.0
+    "Within which of a training point a certificate holds, in shares of the breakpoints' spread; 0 where it is exact."
 
     @property
     def order(self) -> Array:
@@ -83,13 +89,26 @@ class Found:
 
 
 def of_weights(held: Weights, margin: float | None, slack: float) -> Found:
-    """Candidates of a network with one input and one output."""
+    """Candidates of a network with one input and one output, each once."""
+    found = _of_weights(held, margin, slack)
+    if found.misfit or found.certified.any() or not held.exact:
+        return _distinct(found)
+    return _distinct(_nearly(found, margin))
+
+
+def of_values(function: Piecewise, margin: float | None, slack: float) -> Found:
+    """Candidates of a function of which nothing but its values is known, each once."""
+    found = _of_values(function, margin, slack)
+    return _distinct(found if found.certified.any() else _nearly(found, margin))
+
+
+def _of_weights(held: Weights, margin: float | None, slack: float) -> Found:
     function = polyline.of_network(held.layers)
     shift = 0.0 if held.mean is None else float(held.mean[0])
     misfit = _misfit(held, function)
     copy = "" if held.exact else f"the weights are a copy that agrees at {held.agreement:.1%} of check points"
     if misfit:
-        found = of_values(function, margin, slack)
+        found = _of_values(function, margin, slack)
         bare = np.zeros_like(found.certified)
         doubts = (misfit, *([copy] if copy else []))
         return replace(found, doubts=doubts, misfit=misfit, certified=bare, shift=shift)
@@ -127,8 +146,7 @@ def of_weights(held: Weights, margin: float | None, slack: float) -> Found:
     )
 
 
-def of_values(function: Piecewise, margin: float | None, slack: float) -> Found:
-    """Candidates of a function of which nothing but its values is known."""
+def _of_values(function: Piecewise, margin: float | None, slack: float) -> Found:
     votes = margin_points.voted(function, function.knots)
     if margin is not None:
         value, said = float(margin), f"The margin {margin:g} was given."
@@ -147,6 +165,80 @@ def of_values(function: Piecewise, margin: float | None, slack: float) -> Found:
             certified[window.members] = True
     more = _peaks(function, reading) if doubts else np.empty(0)
     return Found(function, reading, said, tuple(doubts), none, certified, np.zeros(len(none)), more)
+
+
+def _nearly(found: Found, margin: float | None) -> Found:
+    """The same with what can be certified at a tolerance, where the function is near one that training points have made."""
+    near = near_margin.read_nearly(found.function, margin)
+    if near is None:
+        return found
+    certified = np.zeros(len(near.reading.points), dtype=bool)
+    for window in near.windows:
+        certified[window.members] = True
+    within = f"{near.tolerance:g} of their spread"
+    said = (
+        f"Nothing is certified exactly: {'; '.join(found.doubts)}. With breakpoints nearer than {within} taken together, "
+        f"{len(near.on)} of {near.knots} are on the margin to {near.slack:.1g} of it. Certificates hold to that much: "
+        f"a training point is within {within} of one of each group."
+    )
+    return replace(
+        found,
+        reading=near.reading,
+        margin_from=f"The margin {near.reading.margin:.6g} was found: |N| is nearly that at {len(near.on)} breakpoints.",
+        doubts=(),
+        certain=np.zeros_like(certified),
+        certified=certified,
+        weight=np.zeros(len(certified)),
+        more=np.concatenate([found.reading.points, found.more]),
+        notes=(*found.notes, said),
+        tolerance=near.tolerance,
+    )
+
+
+def _distinct(found: Found) -> Found:
+    """The same with candidates that are one listed once, in the windows too."""
+    points, reading = found.reading.points, found.reading
+    reach = float(np.ptp(np.concatenate([points, found.more]))) if len(points) + len(found.more) else 0.0
+    groups = _groups(points, found.certain, SAME * reach)
+    count = int(groups.max(initial=-1)) + 1
+    first = np.zeros(count, dtype=int)
+    for one in range(count):  # the middle one stands for its group, or the one that is certain
+        members = np.flatnonzero(groups == one)
+        sure = members[found.certain[members]]
+        first[one] = sure[0] if len(sure) else members[len(members) // 2]
+    windows, further = (
+        tuple(replace(window, members=np.unique(groups[window.members])) for window in some)
+        for some in (reading.windows, reading.further)
+    )
+    kept = replace(reading, points=points[first], signs=reading.signs[first], windows=windows, further=further)
+    others = np.sort(found.more)
+    others = others[_firsts(others, SAME * reach)]
+    far = np.array([not (np.abs(kept.points - one) <= SAME * reach).any() for one in others], dtype=bool)
+    return replace(
+        found,
+        reading=kept,
+        certain=found.certain[first],
+        certified=np.array([bool(found.certified[groups == one].any()) for one in range(count)], dtype=bool),
+        weight=np.array([float(found.weight[groups == one].sum()) for one in range(count)]),
+        more=others[far],
+    )
+
+
+def _groups(points: Array, certain: Array, near: float) -> Array:
+    """(p,): which of sorted points are one: within a distance of the first, and no two of them certain."""
+    groups, start, sure = np.zeros(len(points), dtype=int), 0, False
+    for place in range(len(points)):
+        if place and (points[place] - points[start] > near or (sure and certain[place])):
+            start, sure = place, False
+            groups[place:] += 1
+        sure = sure or bool(certain[place])
+    return groups
+
+
+def _firsts(x: Array, near: float) -> Array:
+    """Places of those of sorted x that are farther than a distance from the one kept before."""
+    groups = _groups(x, np.zeros(len(x), dtype=bool), near)
+    return np.flatnonzero(np.append(True, np.diff(groups) > 0)) if len(x) else np.zeros(0, dtype=int)
 
 
 def _misfit(held: Weights, function: Piecewise) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +20,26 @@ TALL = 3.0
 "times its margin there."
 
 
+@dataclass(frozen=True)
+class CertifiedPoints(Evidence):
+    """How many candidates are certified, and at which tolerance."""
+
+    margin: float
+    listed: int
+    "Candidates, each once."
+    certified: int
+    certain_each: int
+    guaranteed: int
+    "Of those certified that are training points, at least."
+    tolerance: float
+    "Within which of a training point a certificate holds, in shares of the breakpoints' spread; 0 where it is exact."
+
+    @classmethod
+    def of(cls, found: Found) -> CertifiedPoints:
+        sure = int(found.certified.sum()), int(found.certain.sum()), found.guarantee
+        return cls(float(found.reading.margin), len(found.x), *sure, found.tolerance)
+
+
 @dataclass(frozen=True, eq=False)
 class FunctionOfValues(Evidence):
     """The piecewise linear function that values were found to lie on."""
@@ -27,10 +48,11 @@ class FunctionOfValues(Evidence):
     values: Array
     slopes: Array
     origin: float
+    points: CertifiedPoints
 
     @classmethod
-    def of(cls, function: Piecewise) -> FunctionOfValues:
-        return cls(function.knots, function.values, function.slopes, function.origin)
+    def of(cls, function: Piecewise, found: Found) -> FunctionOfValues:
+        return cls(function.knots, function.values, function.slopes, function.origin, CertifiedPoints.of(found))
 
     @property
     def function(self) -> Piecewise:
@@ -41,24 +63,23 @@ def finding(found: Found, power: str) -> Finding[TrainingData]:
     """What to say of candidates before the truth is looked at."""
     loot, sure, many = found.loot(), int(found.certified.sum()), len(found.x)
     notes = (found.margin_from, *found.notes, *_listed(found))
-    figures = drawn(found)
+    about: dict[str, Any] = {"evidence": CertifiedPoints.of(found), "figures": drawn(found), "notes": notes}
     if found.misfit:
         offered = f"; {many} points on the margin are offered without a certificate" if loot is not None else ""
-        return Finding(
-            Verdict.NOT_APPLICABLE, f"{_capital(found.misfit)}{offered}.", loot=loot, figures=figures, notes=notes
-        )
+        return Finding(Verdict.NOT_APPLICABLE, f"{_capital(found.misfit)}{offered}.", loot=loot, **about)
     if not sure:
         why = f": {found.doubts[0]}" if found.doubts else ""
         offered = f" Offered without one: {many}." if loot is not None else ""
         summary = f"No candidate is certified{why}.{offered}"
-        return Finding(Verdict.NONE_FOUND, summary, loot=loot, power=power, figures=figures, notes=notes)
+        return Finding(Verdict.NONE_FOUND, summary, loot=loot, power=power, **about)
     alone = int(found.certain.sum())
     each = f", {alone} of them each" if alone else ""
+    within = f", to within {found.tolerance:g} of the breakpoints' spread" if found.tolerance else ""
     summary = (
         f"{sure} of {many} points on the margin are certified{each}: at least {found.guarantee} of the {sure} are training "
-        "points."
+        f"points{within}."
     )
-    return Finding(Verdict.LEAK, summary, loot=loot, figures=figures, notes=notes)
+    return Finding(Verdict.LEAK, summary, loot=loot, **about)
 
 
 def drawn(found: Found, truth: Array | None = None) -> tuple[Figure, ...]:

@@ -115,7 +115,7 @@ class UnivariateFromValues(Attack[Predictions, TrainingData]):
         context.log(f"{len(found.function.knots)} breakpoints, {len(found.x)} candidates.")
         power = "" if found.certified.any() else _power(found, self.slack, context.rng, values=True)
         finding = findings.finding(found, power)
-        return replace(finding, figures=(*finding.figures, kept), evidence=FunctionOfValues.of(function))
+        return replace(finding, figures=(*finding.figures, kept), evidence=FunctionOfValues.of(function, found))
 
     def score(self, finding: Finding[TrainingData], held: Predictions, truth: Truth) -> Finding[TrainingData]:
         if not isinstance(finding.evidence, FunctionOfValues):

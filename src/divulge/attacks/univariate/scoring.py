@@ -43,7 +43,7 @@ def scored(
     if network is not None and _plain(network):
         checked, more = _assumptions(network, known.X[:, 0] - found.shift, y, values)
         scores, notes = scores | checked, [*notes, *more]
-    notes.append(f"A candidate counts as a training point within {NEAR:g} of their range.")
+    notes.append(f"A candidate counts as a training point within {max(NEAR, found.tolerance):g} of their range.")
     finding = replace(
         finding,
         scores=scores | dict(finding.scores),
@@ -66,7 +66,7 @@ def _scores(found: Found, truth: Array, margin_points: Array) -> tuple[dict[str,
     reach = np.concatenate([truth, found.x, found.function.knots + found.shift])
     reach = reach[np.abs(reach - np.median(truth)) <= FAR * (float(np.ptp(truth)) or np.inf)]
     width = float(np.ptp(reach)) or 1.0
-    near = NEAR * (float(np.ptp(truth)) or width)
+    near = max(NEAR, found.tolerance) * (float(np.ptp(truth)) or width)
     chance = _covered(truth, near, float(reach.min()), float(reach.max()))
     right = _distance(found.reading.points + found.shift, truth) <= near
     certified, certain = found.certified, found.certain

@@ -34,6 +34,8 @@ class LogitGaps:
     "What was answered."
     saturated: int
     "Probabilities of exactly 0 or 1: they say only that the gap is larger than any number could tell."
+    votes: bool = False
+    "Whether outputs are votes of one class against another: their gaps have steps, whoever was trained on."
 
 
 def logit_gaps(answers: Array, kind: Literal["auto", "values", "probabilities"] = "auto") -> LogitGaps | None:
@@ -44,7 +46,7 @@ def logit_gaps(answers: Array, kind: Literal["auto", "values", "probabilities"] 
     alone = A.shape[1] == 1
     chances = bool(((A >= 0) & (A <= 1)).all()) if alone else adds_to_one(A)
     if kind == "values" or (kind == "auto" and not chances):
-        return LogitGaps(_apart(A), "output" if alone else "outputs", 0)
+        return LogitGaps(_apart(A), "output" if alone else "outputs", 0, _voted(A))
     whole = np.column_stack([1 - A, A]) if alone else A
     with np.errstate(divide="ignore"):
         logs = np.log(np.clip(whole, 0, 1))
@@ -58,6 +60,13 @@ def _named(A: Array) -> bool:
     if A.shape[1] > 1:
         return bool(np.isin(A, (0, 1)).all() and (A.sum(axis=1) == 1).all())
     return bool((np.round(A) == A).all() and ((A >= 0).all() or np.isin(A, (-1, 1)).all()))
+
+
+def _voted(A: Array) -> bool:
+    """Whether K outputs are votes of K(K − 1)/2 pairs of classes with a remainder below 1/3, as scikit-learn's SVC has."""
+    classes, votes = A.shape[1], np.round(A)
+    whole = bool((np.abs(A - votes) < 1 / 3).all() and (votes >= 0).all())
+    return classes > 2 and whole and bool((votes.sum(axis=1) == classes * (classes - 1) // 2).all())
 
 
 def _apart(A: Array) -> Array:
@@ -74,6 +83,8 @@ class MarginCluster:
 
     at: float
     "Their median."
+    low: float
+    "The least of them."
     width: float
     "As a share of it: from the least of the cluster to its largest."
     count: int
@@ -81,6 +92,10 @@ class MarginCluster:
     "So many, at most, the denser side of the cluster would put there."
     p_value: float
     "Of so dense a window anywhere, at any width, in a smooth crowd."
+
+    @property
+    def high(self) -> float:
+        return self.low * (1 + self.width)
 
 
 def margin_cluster(gaps: Array, low: float = 0.0, high: float = np.inf) -> MarginCluster | None:
@@ -124,6 +139,7 @@ def _densest(u: Array, starts: Array, width: float) -> MarginCluster:
     those = np.exp(u[starts[best] : ends[best]])
     return MarginCluster(
         float(np.median(those)),
+        float(those[0]),
         float(those[-1] / those[0] - 1),
         int(inside[best]),
         float((beside[best] + 1) * share),

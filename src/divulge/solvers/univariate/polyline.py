@@ -118,13 +118,30 @@ def peaks(function: Piecewise) -> Array:
     return np.asarray(function.knots[(up >= 0) & (down <= 0) & (up > down)])
 
 
-def merged(knots: Array) -> Array:
-    """Knots in order, with those that are one up to rounding taken together."""
+def coarse(function: Piecewise, share: float) -> tuple[Piecewise, float]:
+    """The function with knots nearer than this share of their spread taken together, and by how much it differs at most.
+
+    Bends by less than this share of the sharpest are left out.
+    """
+    knots = merged(function.knots, share)
+    while len(knots) > 1:
+        values = function(knots)
+        slopes = np.concatenate([function.slopes[:1], np.diff(values) / np.diff(knots), function.slopes[-1:]])
+        bends = np.abs(np.diff(slopes))
+        if bends.min() > share * bends.max():
+            made = Piecewise(knots, values, slopes)
+            return made, float(np.abs(made(function.knots) - function.values).max())
+        knots = np.delete(knots, int(bends.argmin()))
+    return function, 0.0
+
+
+def merged(knots: Array, share: float = MERGE) -> Array:
+    """Knots in order, with those that are one up to rounding, or a share of their spread, taken together."""
     if len(knots) < 2:
         return knots
     middle = np.median(knots)
     spread = np.maximum(np.abs(knots - middle), np.median(np.abs(knots - middle)))
-    starts = np.append(True, np.diff(knots) > np.maximum(MERGE * spread[1:], ROUNDING * np.abs(knots[1:])))
+    starts = np.append(True, np.diff(knots) > np.maximum(share * spread[1:], ROUNDING * np.abs(knots[1:])))
     groups = np.cumsum(starts) - 1
     return np.asarray(np.bincount(groups, knots) / np.bincount(groups))
 
