@@ -1,7 +1,8 @@
 """Fit the confidence of span candidates, and print its numbers as they stand in `solvers/images/confidence.py`.
 
-    python bench/fit_confidence.py                three networks of each kind, from seed 0; twenty minutes on one core
+    python bench/fit_confidence.py                two networks of each kind, from seed 0; twenty minutes on one core
     python bench/fit_confidence.py --draws 1      one of each
+    python bench/fit_confidence.py --keep FOLDER  networks that were searched are found again there
 
 Every network is trained on known images and searched as `span-reconstruction` does. A candidate is right where its NCC with
 a training image is above 0.9; what is fitted is a logistic regression of that on the measures, every kind with the weight of
@@ -11,6 +12,7 @@ again, on kinds and draws that played no part here. Photographs need DIVULGE_DAT
 
 import argparse
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 from scipy.special import expit
@@ -19,7 +21,7 @@ from sklearn.metrics import log_loss, roc_auc_score
 from zoo import Kind, network
 
 from divulge.attacks.reconstruction import claims
-from divulge.solvers.images.confidence import INTERCEPT, WEIGHTS
+from divulge.solvers.images.confidence import INTERCEPT, UNBOXED, UNBOXED_INTERCEPT, WEIGHTS
 from divulge.solvers.images.span import span
 from divulge.solvers.images.span_search import SpanSearch
 from divulge.solvers.shared import similarity
@@ -40,9 +42,16 @@ KINDS = {
     ),
     "clothes": Kind("fashion", **MARGIN, train={"hidden": (300,)}),
     "photographs": Kind("cifar10", **MARGIN, train={"hidden": (300, 300)}),
+    "photographs of two kinds": Kind("cifar10", 60, **MARGIN, train={"hidden": (300,), "first": 3e-4}),
+    "leaves, larger start": Kind("leaves", 40, **MARGIN, train={"hidden": (300,), "first": 1e-3}),
+    "strokes, larger start": Kind("strokes", 60, **MARGIN, train={"hidden": (200, 200), "first": 5e-4}),
     # Torch's own start, weight decay.
     "digits, decay": Kind(count=50, train={"hidden": (300, 300), **DECAYED}),
     "clothes, decay": Kind("fashion", 50, train={"hidden": (300, 300), **DECAYED}),
+    "digits as they are, decay": Kind(count=40, centred=False, train={"hidden": (200,), **DECAYED}),
+    "photographs, some decay": Kind(
+        "cifar10", 50, train={"hidden": (300,), **MOMENTUM, "weight_decay": 6e-4, "epochs": 5000}
+    ),
     "photographs, decay": Kind("cifar10", 50, train={"hidden": (300, 300), **DECAYED}),
     "digits, some decay": Kind(count=50, train={"hidden": (300, 300), **MOMENTUM, "weight_decay": 5e-4, "epochs": 6000}),
     "digits, batches": Kind(
@@ -83,7 +92,7 @@ KINDS = {
 
 
 def candidates(kind, seed):
-    """Measures (k, 4) of what a search of one network comes to, and which candidates are right (k,)."""
+    """Measures (k, 5) of what a search of one network comes to, and which candidates are right (k,)."""
     held, data = network(kind, seed)
     W, b = held.layers[0]
     seen, rng = span(W, b), np.random.default_rng(seed)
@@ -98,11 +107,25 @@ def candidates(kind, seed):
         mean=held.mean,
         starts=STARTS,
         once=lambda name, compute: compute(rng),
+        hidden=seen.hidden,
     )
     search.run(rng)
     rows = search.attempts[-1]
     shown = ~search.plain(rows)
     return search.features[shown], similarity.ncc(search.shown(rows[shown])[0], data.X).max(axis=1) > RIGHT
+
+
+def kept(folder, name, kind, seed):
+    """The same, kept in a folder where there is one."""
+    if folder is None:
+        return candidates(kind, seed)
+    path = Path(folder) / f"{name} {seed}.npz"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        measures, right = candidates(kind, seed)
+        np.savez(path, measures=measures, right=right)
+    with np.load(path) as found:
+        return found["measures"], found["right"]
 
 
 def curve(confidence, right):
@@ -114,22 +137,26 @@ def curve(confidence, right):
             print(f"| {low:g} to {high:g} | {some.sum()} | {confidence[some].mean():.1%} | {right[some].mean():.1%} |")
 
 
-def fitted(A, right, weight):
-    centre, width = A.mean(axis=0), A.std(axis=0)
-    found = LogisticRegression(max_iter=1000).fit((A - centre) / width, right, sample_weight=weight)
-    weights = found.coef_[0] / width
+def fitted(A, right, weight, used):
+    """Weights, 0 for measures that are not used, and the intercept."""
+    centre, width = A.mean(axis=0), A.std(axis=0) + 1e-9
+    found = LogisticRegression(max_iter=1000).fit(((A - centre) / width)[:, used], right, sample_weight=weight)
+    weights = np.zeros(A.shape[1])
+    weights[used] = found.coef_[0] / width[used]
     return weights, float(found.intercept_[0] - weights @ centre)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--draws", type=int, default=3, help="networks of each kind")
+    parser.add_argument("--draws", type=int, default=2, help="networks of each kind")
+    parser.add_argument("--keep", help="a folder")
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     given = parser.parse_args()
     features, right, kinds, networks = [], [], [], []
-    for name, kind in KINDS.items():
+    for name in given.kinds:
         for seed in range(given.first, given.first + given.draws):
-            one, good = candidates(kind, seed)
+            one, good = kept(given.keep, name, KINDS[name], seed)
             features, right = [*features, one], [*right, good]
             kinds, networks = [*kinds, *[name] * len(good)], [*networks, *[f"{name} {seed}"] * len(good)]
         print(
@@ -138,24 +165,32 @@ def main():
     A, y, kinds, networks = np.concatenate(features), np.concatenate(right), np.array(kinds), np.array(networks)
     weight = np.array([1 / np.sqrt(np.sum(kinds == kind)) for kind in kinds])
     weight /= weight.mean()
-    blind = np.zeros(len(y))
-    for kind in np.unique(kinds):
-        rest = kinds != kind
-        weights, shift = fitted(A[rest], y[rest], weight[rest])
-        blind[~rest] = expit(A[~rest] @ weights + shift)
-    print(f"\n{len(set(networks))} networks of {len(KINDS)} kinds, {len(y)} candidates, {y.mean():.0%} right")
-    for name, confidence in (("as it stands", expit(A @ np.array(WEIGHTS) + INTERCEPT)), ("kind left out", blind)):
-        said = log_loss(y, confidence, sample_weight=weight), roc_auc_score(y, confidence)
-        taken = np.concatenate(
-            [np.flatnonzero(networks == one)[claims.chosen(confidence[networks == one])] for one in set(networks)]
-        )
+    print(f"\n{len(set(networks))} networks of {len(given.kinds)} kinds, {len(y)} candidates, {y.mean():.0%} right")
+    for title, used, stands in (
+        ("WEIGHTS, INTERCEPT", [0, 1, 2, 3, 4], (WEIGHTS, INTERCEPT)),
+        ("UNBOXED, UNBOXED_INTERCEPT", [0, 2, 3, 4], (UNBOXED, UNBOXED_INTERCEPT)),
+    ):
+        blind = np.zeros(len(y))
+        for kind in np.unique(kinds):
+            rest = kinds != kind
+            weights, shift = fitted(A[rest], y[rest], weight[rest], used)
+            blind[~rest] = expit(A[~rest] @ weights + shift)
+        as_it_stands = expit(A @ np.array(stands[0]) + stands[1])
+        for name, confidence in (("as it stands", as_it_stands), ("kind left out", blind)):
+            said = log_loss(y, confidence, sample_weight=weight), roc_auc_score(y, confidence)
+            places = [np.flatnonzero(networks == one) for one in sorted(set(networks))]
+            taken = np.concatenate([some[claims.chosen(confidence[some])] for some in places])
+            print(
+                f"\n{name}: log-loss {said[0]:.3f}, area under the curve {said[1]:.4f}; claimed {len(taken)}, of which "
+                f"{y[taken].mean():.1%} right, {confidence[taken].mean():.1%} expected\n"
+            )
+            curve(confidence, y)
+        worst = {kind: np.intersect1d(np.flatnonzero(kinds == kind), taken) for kind in given.kinds}
         print(
-            f"\n{name}: log-loss {said[0]:.3f}, area under the curve {said[1]:.4f}; claimed {len(taken)}, of which "
-            f"{y[taken].mean():.1%} right, {confidence[taken].mean():.1%} expected\n"
+            "\n" + "; ".join(f"{kind} {y[one].sum()} of {len(one)} ({blind[one].sum():.0f})" for kind, one in worst.items())
         )
-        curve(confidence, y)
-    weights, shift = fitted(A, y, weight)
-    print(f"\nWEIGHTS, INTERCEPT = ({', '.join(f'{one:.2f}' for one in weights)}), {shift:.2f}")
+        weights, shift = fitted(A, y, weight, used)
+        print(f"\n{title} = ({', '.join(f'{one:.2f}' for one in weights)}), {shift:.2f}")
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ def sphere(
     data = datasets.load("sphere", samples=20, dimension=dimension, test=400, seed=1)
     y = data.y if outputs == 1 else np.arange(20) % outputs
     made = victims.make(
-        "margin", data.X, y, RNG(0), test=None, shape=None, hidden=[200], centred=False, target=target, **settings
+        "margin", data.X, y, RNG(0), test=None, shape=None, hidden=[200], centred=False, target=target, fall=0.1, **settings
     )
     network = made.held["network"]
     assert isinstance(network, Weights)

@@ -25,7 +25,7 @@ def digits(samples: int = 60, **settings: Any) -> tuple[Weights, Array, Array]:
     """A network 784-200-1 for odd and even digits, whose mean digit nobody knows; members, non-members."""
     drawn = datasets.load("mnist-odd-even", samples=samples, seed=0)
     made = victims.make(
-        "margin", drawn.X, drawn.y, RNG(0), shape=drawn.shape, hidden=[200], **{"mean_known": False, **settings}
+        "margin", drawn.X, drawn.y, RNG(0), shape=drawn.shape, hidden=[200], **{"mean_known": False, "fall": 0.1, **settings}
     )
     network = made.held["network"]
     assert isinstance(network, Weights)

@@ -31,6 +31,7 @@ def test_the_surest_come_first() -> None:
 
 
 def test_claims_say_how_many_of_them_are_right() -> None:
-    some = Claims(0.9, np.array([0.99, 0.95, 0.86]), np.zeros(3, bool), np.zeros((0, 4)))
+    some = Claims.of(0.9, np.array([0.99, 0.95, 0.86]), np.zeros(3, bool), np.zeros((0, 4)))
+    assert (some.claimed, some.handed_over) == (3, 0)
     assert some.expected == pytest.approx(2.8)
     assert some.words == "By their confidence 2.8 of the 3 claimed are right at NCC > 0.9 (93%)."

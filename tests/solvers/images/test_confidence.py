@@ -41,6 +41,7 @@ def measured(rows: Array, axes: Array, bias: Array, others: list[Array]) -> Meas
         lambda some: scaled_by_bias(some, axes, bias),
         uncertainty,
         (0.0, 1.0),
+        0.1,
         np.random.default_rng(0),
     )
 
@@ -82,9 +83,9 @@ def test_where_nothing_tells_the_scale_what_is_far_is_bright() -> None:
 def test_training_images_speak_for_themselves_and_mixtures_do_not() -> None:
     _, axes, bias, true = mixed(1)
     others = [true + 0.01 * RNG(2).standard_normal(true.shape)]
-    assert measured(true, axes, bias, others).confidence.min() > 0.9
+    assert measured(true, axes, bias, others).confidence().min() > 0.9
     mixtures = RNG(3).standard_normal((8, 8)) @ true
-    assert measured(mixtures, axes, bias, [true]).confidence.max() < 0.5
+    assert measured(mixtures, axes, bias, [true]).confidence().max() < 0.5
 
 
 def test_measures_are_what_they_say() -> None:

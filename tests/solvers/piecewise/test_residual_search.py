@@ -102,7 +102,9 @@ def test_a_unit_that_sums_of_rounded_pieces_could_hide_may_be_missing_and_no_lar
     assert (found.residual(one_unit(), X, C)[1] <= found.level).all() == agrees
 
 
-@pytest.mark.parametrize(("found", "growing"), [([100, 60, 60], False), ([100, 90, 90], True), ([100, 90], False)])
+@pytest.mark.parametrize(
+    ("found", "growing"), [([100, 60, 60], False), ([100, 90, 90], True), ([100, 90], False), ([13, 295, 28], False)]
+)
 def test_lines_that_bring_about_as_many_kinks_as_the_first_are_not_of_one_layer(found: list[int], growing: bool) -> None:
     """Of 57 networks measured, those of one layer had 0.4 of them at most, those of two 1.4."""
     extracted = extraction(one_unit())

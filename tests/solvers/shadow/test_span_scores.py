@@ -42,7 +42,7 @@ def test_points_in_the_span_stand_out_whether_the_mean_is_known_or_not(known: bo
 def digits() -> tuple[list[Layer], Array]:
     """A network for odd and even digits, and what it was trained on first among others."""
     drawn = datasets.load("mnist-odd-even", samples=200, seed=0)
-    trained = margins.train(drawn.X - drawn.X.mean(axis=0), drawn.y, RNG(0), hidden=[300])
+    trained = margins.train(drawn.X - drawn.X.mean(axis=0), drawn.y, RNG(0), hidden=[300], fall=0.1)
     return trained, np.concatenate([drawn.X, drawn.X_test[:1000]]).astype(float)
 
 

@@ -22,24 +22,28 @@ class Claims(Evidence):
 
     right_at: float
     "NCC with a training point above which a claim is right."
+    claimed: int
+    expected: float
+    "How many of the claimed points are right, by their confidence."
+    handed_over: int
+    "Candidates that are merely handed over."
     confidence: Array
     "(claimed,), in the order of the loot, the surest first."
     certified: Array
     "(claimed,): whether clipped pixels leave no other picture of the span."
     candidates: Array
-    "(others, d): merely handed over, for whoever knows the truth to look through."
+    "(handed over, d): for whoever knows the truth to look through."
 
-    @property
-    def expected(self) -> float:
-        """How many of the claimed points are right, by their confidence."""
-        return float(self.confidence.sum())
+    @classmethod
+    def of(cls, right_at: float, confidence: Array, certified: Array, candidates: Array) -> Claims:
+        expected = float(confidence.sum())
+        return cls(right_at, len(confidence), expected, len(candidates), confidence, certified, candidates)
 
     @property
     def words(self) -> str:
-        many = len(self.confidence)
         return (
-            f"By their confidence {self.expected:.1f} of the {many} claimed are right at NCC > {self.right_at:g} "
-            f"({self.expected / max(many, 1):.0%})."
+            f"By their confidence {self.expected:.1f} of the {self.claimed} claimed are right at NCC > {self.right_at:g} "
+            f"({self.expected / max(self.claimed, 1):.0%})."
         )
 
 

@@ -153,6 +153,7 @@ class KktReconstruction(Attack[Weights, TrainingData]):
             starts=STARTS,
             once=once,
             step=step,
+            hidden=seen.hidden,
         )
         return search.run(np.random.default_rng(0))
 
@@ -184,7 +185,7 @@ class KktReconstruction(Attack[Weights, TrainingData]):
             sure = _confirmed(candidates.X, own.raw - _mean(held, layout), own.confidence)
             first = claims.chosen(sure)
             claimed, sure, certified, shape = layout.back(own.X[first]), sure[first], own.certified[first], layout.shape
-        evidence = Claims(scoring.GOOD, sure, certified, handed)
+        evidence = Claims.of(scoring.GOOD, sure, certified, handed)
         notes = [
             f"The weights left unexplained by the best search: {least:.3f} of their square; on the shadow {tuned.loss:.3f}, "
             f"where its training points themselves leave {tuned.true_loss:.3f}.",

@@ -91,7 +91,7 @@ class SpanReconstruction(Attack[Weights, TrainingData]):
             return self._nothing(held, seen, layout, found, context, "no combination of first-layer weights is an image")
         sure, certified = found.confidence[claimed], found.certified[claimed]
         none = np.zeros((0, held.dimension))
-        evidence = Claims(scoring.GOOD, sure, certified, none)
+        evidence = Claims.of(scoring.GOOD, sure, certified, none)
         summary = (
             f"{len(claimed)} training images of {seen.rank} directions in the first layer come out of it, "
             f"{evidence.expected / len(claimed):.0%} of them right by the attack's own confidence"
@@ -251,7 +251,7 @@ def _searching(
     shift = None if mean is None else layout.forth(mean[None])[0]
     axes = layout.forth(seen.pictures(mean))
     bias = seen.bias if seen.has_bias else None
-    return SpanSearch(axes, bias, seen.uncertainty, layout.size, box, shift, starts, once, step)
+    return SpanSearch(axes, bias, seen.uncertainty, layout.size, box, shift, starts, once, step, hidden=seen.hidden)
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """How likely an image separated from a span is a training image, without knowing the truth.
 
-Four measures m of a candidate go into a logistic regression, p = 1/(1 + e^−(w·m + c)), that was fitted where the truth is
+Five measures m of a candidate go into a logistic regression, p = 1/(1 + e^−(w·m + c)), that was fitted where the truth is
 known (bench/fit_confidence.py).
 """
 
@@ -25,8 +25,10 @@ BLOCKS = 7
 SPLITS = 2  # such halves, with their complements; the mean over more says the same
 STAGES = (0.2, 0.1)
 "At which levels rows are separated again by half of a picture: the last of ICA's own, as they begin where it has ended."
-WEIGHTS, INTERCEPT = (-0.55, -1.18, -0.42, -0.82), -8.43
+WEIGHTS, INTERCEPT = (-0.55, -1.18, -0.42, -0.82, 0.0), -8.43
 "Of a logistic regression of NCC > 0.9 with a training picture on the measures (bench/fit_confidence.py)."
+UNBOXED, UNBOXED_INTERCEPT = (-0.84, 0.0, -0.92, -1.36, 0.0), -10.36
+"The same without `outside`: where the mean is an estimate, what lies outside of the box says how wrong that is."
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,22 +44,26 @@ class Measures:
     stability: Array
     "NCC of the two pictures that a candidate becomes where one half of the pixels, or the other, is all that separates it."
 
+    hidden: Array
+    "Edge of the noise over the weakest directions of the span: near 1, others are hidden below it."
+
     @property
     def features(self) -> Array:
-        """(candidates, 4): logarithms of what is lacking, in which the regression is linear."""
+        """(candidates, 5): logarithms of what is lacking, in which the regression is linear."""
         return np.column_stack(
             [
                 np.log(np.clip(1 - self.agreement, LEAST, 2)),
                 np.log(np.clip(self.outside, 10 * LEAST, 10)),
                 np.log(np.clip(self.noise, 10 * LEAST, 10)),
                 np.log(np.clip(1 - self.stability, LEAST, 2)),
+                np.log(np.clip(self.hidden, 50 * LEAST, 1)),
             ]
         )
 
-    @property
-    def confidence(self) -> Array:
-        """How likely each is a training picture at NCC > 0.9."""
-        found: Array = 1 / (1 + np.exp(-(self.features @ np.array(WEIGHTS) + INTERCEPT)))
+    def confidence(self, boxed: bool = True) -> Array:
+        """How likely each is a training picture at NCC > 0.9; `boxed` where the box that pixels are in is known."""
+        weights, shift = (WEIGHTS, INTERCEPT) if boxed else (UNBOXED, UNBOXED_INTERCEPT)
+        found: Array = 1 / (1 + np.exp(-(self.features @ np.array(weights) + shift)))
         return found
 
 
@@ -68,6 +74,7 @@ def measure(
     show: Callable[[Array], tuple[Array, Array]],
     uncertainty: Array,
     box: tuple[float, float] | None,
+    hidden: float,
     rng: np.random.Generator,
 ) -> Measures:
     """Measures of the pictures that `show` makes of rows (rank, rank), beside those of `others` attempts.
@@ -86,6 +93,7 @@ def measure(
         outside / spread,
         noise / spread,
         stability(rows, samples, show, rng),
+        np.full(len(rows), hidden),
     )
 
 

@@ -32,6 +32,7 @@ MOVED = 2.0
 "Times the noise: a pixel whose weights are larger, in root mean square, was moved. Noise of 20 rows is within 1.6."
 LIVE = 1e-3
 "Of the most moved pixel: one that was moved by less is as good as unmoved."
+WEAKEST = 5  # one in so many directions: the weakest alone scatters from draw to draw
 FEW = 4
 "Singular values of which nothing can be said: their quartiles are two of them."
 FEWER = 0.85
@@ -69,6 +70,12 @@ class Span:
         """(rank, d): what the axes are in units of raw inputs, where `mean` is subtracted from those."""
         axes, bias = self.axes[:, :-1], self.axes[:, -1:]
         return axes if mean is None else axes + bias * mean
+
+    @property
+    def hidden(self) -> float:
+        """Edge of the noise over the weakest fifth of the directions: near 1, others may be hidden below it."""
+        weakest = self.sizes[self.rank - max(1, self.rank // WEAKEST) : self.rank]
+        return float(self.edge / np.median(weakest)) if self.rank else 1.0
 
     @property
     def pixels(self) -> int:

@@ -62,11 +62,13 @@ class SpanSearch:
     once: Once
     step: Callable[[str], None] = lambda done: None
     certifiable: bool = True
-    "False where the span itself is an estimate, so that pixels certify nothing."
+    "False where the mean is an estimate, so that pixels certify nothing."
+    hidden: float = 0.0
+    "Edge of the noise over the weakest directions."
     attempts: list[Array] = field(default_factory=list)
     fits: list[clipped_pixels.ActiveSetFit] = field(default_factory=list)
     features: Array = field(init=False)
-    "(rank, 4): what confidence in the rows of the last attempt was computed from; once the search has run."
+    "(rank, 5): what confidence in the rows of the last attempt was computed from; once the search has run."
 
     def __post_init__(self) -> None:
         self.tried = np.zeros((0, len(self.pictures)))
@@ -88,10 +90,12 @@ class SpanSearch:
             self.shown,
             self.uncertainty,
             self.box,
+            self.hidden,
             rng,
         )
         self.features = found.features
-        return self._together(rows, found.confidence * ~self.plain(rows))
+        boxed = self.box is not None and self.certifiable
+        return self._together(rows, found.confidence(boxed) * ~self.plain(rows))
 
     def plain(self, rows: Array) -> Array:
         """Which rows show the mean image and nothing else."""
