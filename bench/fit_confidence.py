@@ -92,7 +92,7 @@ KINDS = {
 
 
 def candidates(kind, seed):
-    """Measures (k, 5) of what a search of one network comes to, and which candidates are right (k,)."""
+    """Measures (k, 4) of what a search of one network comes to, and which candidates are right (k,)."""
     held, data = network(kind, seed)
     W, b = held.layers[0]
     seen, rng = span(W, b), np.random.default_rng(seed)
@@ -167,8 +167,8 @@ def main():
     weight /= weight.mean()
     print(f"\n{len(set(networks))} networks of {len(given.kinds)} kinds, {len(y)} candidates, {y.mean():.0%} right")
     for title, used, stands in (
-        ("WEIGHTS, INTERCEPT", [0, 1, 2, 3, 4], (WEIGHTS, INTERCEPT)),
-        ("UNBOXED, UNBOXED_INTERCEPT", [0, 2, 3, 4], (UNBOXED, UNBOXED_INTERCEPT)),
+        ("WEIGHTS, INTERCEPT", [0, 1, 2, 3], (WEIGHTS, INTERCEPT)),
+        ("UNBOXED, UNBOXED_INTERCEPT", [0, 2, 3], (UNBOXED, UNBOXED_INTERCEPT)),
     ):
         blind = np.zeros(len(y))
         for kind in np.unique(kinds):

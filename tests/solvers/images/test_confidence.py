@@ -33,22 +33,28 @@ def mixed(seed: int, count: int = 8) -> tuple[Array, Array, Array, Array]:
 
 def measured(rows: Array, axes: Array, bias: Array, others: list[Array]) -> Measures:
     samples = Differences.of(axes, GREY)
-    uncertainty = np.full(len(rows), 1e-3)
     return measure(
         rows,
         others,
         samples,
         lambda some: scaled_by_bias(some, axes, bias),
-        uncertainty,
         (0.0, 1.0),
         0.1,
         np.random.default_rng(0),
     )
 
 
-def one(agreement: float = 1.0, outside: float = 0.0, noise: float = 0.0, stability: float = 1.0) -> float:
-    values = (np.array([value]) for value in (agreement, outside, noise, stability))
-    return float(Measures(*values).confidence[0])
+def one(
+    agreement: float = 1.0,
+    outside: float = 0.0,
+    stability: float = 1.0,
+    hidden: float = 0.1,
+) -> float:
+    return float(every(agreement, outside, stability, hidden).confidence()[0])
+
+
+def every(*values: float) -> Measures:
+    return Measures(*(np.array([value]) for value in values))
 
 
 def test_the_bias_gives_sign_and_scale() -> None:
@@ -89,12 +95,11 @@ def test_training_images_speak_for_themselves_and_mixtures_do_not() -> None:
 
 
 def test_measures_are_what_they_say() -> None:
-    X, axes, bias, true = mixed(1)
+    _, axes, bias, true = mixed(1)
     found = measured(true, axes, bias, [true[::-1], true])
-    spread = X.std(axis=1)
     assert found.agreement == pytest.approx(np.ones(8))
     assert found.outside == pytest.approx(np.zeros(8), abs=1e-9)
-    assert found.noise == pytest.approx(1e-3 * np.linalg.norm(true, axis=1) / spread)
+    assert found.hidden.tolist() == [0.1] * 8
     assert (found.stability > 0.97).all()
 
 
@@ -131,7 +136,7 @@ def test_every_measure_counts_the_way_it_should() -> None:
     assert usual > 0.9
     assert one(agreement=0.9) < usual
     assert one(outside=0.1) < usual
-    assert one(noise=0.1) < usual
+    assert one(hidden=0.9) < usual
     assert one(stability=0.9) < usual
 
 
@@ -145,9 +150,15 @@ def test_confidence_does_not_grow_beyond_what_a_measure_can_tell() -> None:
 
 def test_a_certain_candidate_becomes_one_that_is_left_out_measure_by_measure() -> None:
     """Certain from 0.9, claimed from 0.5: a weight that moves by a quarter moves one of these steps."""
-    faults: dict[str, float] = {"agreement": 0.99, "outside": 0.05, "noise": 0.02, "stability": 0.99}
+    faults: dict[str, float] = {"agreement": 0.99, "outside": 0.05, "stability": 0.99, "hidden": 0.2}
     steps = [one(**faults)]
-    for worse in ({"agreement": 0.8}, {"outside": 0.15}, {"noise": 0.06}, {"stability": 0.93}):
+    for worse in ({"agreement": 0.8}, {"outside": 0.15}, {"stability": 0.97}, {"hidden": 0.9}):
         faults |= worse
         steps.append(one(**faults))
-    assert steps == pytest.approx([0.955, 0.804, 0.528, 0.414, 0.125], abs=0.015)
+    assert steps == pytest.approx([0.94, 0.66, 0.493, 0.196, 0.078], abs=0.015)
+
+
+def test_what_lies_outside_of_the_box_counts_only_where_the_box_is_known() -> None:
+    inside, outside = every(0.99, 0.02, 0.99, 0.2), every(0.99, 0.5, 0.99, 0.2)
+    assert outside.confidence()[0] < inside.confidence()[0] - 0.05
+    assert outside.confidence(boxed=False)[0] == inside.confidence(boxed=False)[0] == pytest.approx(0.929, abs=0.015)

@@ -1,6 +1,6 @@
 """How likely an image separated from a span is a training image, without knowing the truth.
 
-Five measures m of a candidate go into a logistic regression, p = 1/(1 + e^−(w·m + c)), that was fitted where the truth is
+Four measures m of a candidate go into a logistic regression, p = 1/(1 + e^−(w·m + c)), that was fitted where the truth is
 known (bench/fit_confidence.py).
 """
 
@@ -25,9 +25,9 @@ BLOCKS = 7
 SPLITS = 2  # such halves, with their complements; the mean over more says the same
 STAGES = (0.2, 0.1)
 "At which levels rows are separated again by half of a picture: the last of ICA's own, as they begin where it has ended."
-WEIGHTS, INTERCEPT = (-0.55, -1.18, -0.42, -0.82, 0.0), -8.43
+WEIGHTS, INTERCEPT = (-0.70, -0.63, -1.26, -0.70), -9.28
 "Of a logistic regression of NCC > 0.9 with a training picture on the measures (bench/fit_confidence.py)."
-UNBOXED, UNBOXED_INTERCEPT = (-0.84, 0.0, -0.92, -1.36, 0.0), -10.36
+UNBOXED, UNBOXED_INTERCEPT = (-0.94, 0.0, -1.46, -0.86), -9.86
 "The same without `outside`: where the mean is an estimate, what lies outside of the box says how wrong that is."
 
 
@@ -39,8 +39,6 @@ class Measures:
     "Mean over other attempts of the best NCC with one of their pictures."
     outside: Array
     "Root mean square of what lies outside the box, in deviations of the picture."
-    noise: Array
-    "Deviation of the noise in a pixel, in deviations of the picture."
     stability: Array
     "NCC of the two pictures that a candidate becomes where one half of the pixels, or the other, is all that separates it."
 
@@ -49,12 +47,11 @@ class Measures:
 
     @property
     def features(self) -> Array:
-        """(candidates, 5): logarithms of what is lacking, in which the regression is linear."""
+        """(candidates, 4): logarithms of what is lacking, in which the regression is linear."""
         return np.column_stack(
             [
                 np.log(np.clip(1 - self.agreement, LEAST, 2)),
                 np.log(np.clip(self.outside, 10 * LEAST, 10)),
-                np.log(np.clip(self.noise, 10 * LEAST, 10)),
                 np.log(np.clip(1 - self.stability, LEAST, 2)),
                 np.log(np.clip(self.hidden, 50 * LEAST, 1)),
             ]
@@ -72,7 +69,6 @@ def measure(
     others: list[Array],
     samples: Differences,
     show: Callable[[Array], tuple[Array, Array]],
-    uncertainty: Array,
     box: tuple[float, float] | None,
     hidden: float,
     rng: np.random.Generator,
@@ -81,17 +77,15 @@ def measure(
 
     `show` gives pictures (k, d) and the factors (k,) by which rows were multiplied.
     """
-    mine, factors = show(rows)
+    mine, _ = show(rows)
     unit = _unit(mine)
     best = [(unit @ _unit(show(other)[0]).T).max(axis=1) for other in others]
     spread = mine.std(axis=1) + np.finfo(float).tiny
     low, high = box or (-np.inf, np.inf)
     outside = np.sqrt((np.maximum(low - mine, 0) ** 2 + np.maximum(mine - high, 0) ** 2).mean(axis=1))
-    noise = np.abs(factors) * np.sqrt(((rows * uncertainty) ** 2).sum(axis=1))
     return Measures(
         np.mean(best, axis=0) if best else np.ones(len(rows)),
         outside / spread,
-        noise / spread,
         stability(rows, samples, show, rng),
         np.full(len(rows), hidden),
     )

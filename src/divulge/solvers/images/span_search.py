@@ -68,7 +68,7 @@ class SpanSearch:
     attempts: list[Array] = field(default_factory=list)
     fits: list[clipped_pixels.ActiveSetFit] = field(default_factory=list)
     features: Array = field(init=False)
-    "(rank, 5): what confidence in the rows of the last attempt was computed from; once the search has run."
+    "(rank, 4): what confidence in the rows of the last attempt was computed from; once the search has run."
 
     def __post_init__(self) -> None:
         self.tried = np.zeros((0, len(self.pictures)))
@@ -88,7 +88,6 @@ class SpanSearch:
             self.attempts[: min(independent, len(self.attempts) - 1)],
             samples,
             self.shown,
-            self.uncertainty,
             self.box,
             self.hidden,
             rng,
