@@ -13,8 +13,8 @@ from divulge.attacks.reconstruction.claims import Claims, chosen
     [
         ([0.95, 0.91, 0.91], 3),
         ([0.95, 0.91, 0.89], 0),  # three have to be certain
-        ([0.99, 0.99, 0.99, 0.64], 4),  # mean 0.9025
-        ([0.99, 0.99, 0.99, 0.62], 3),
+        ([0.99, 0.99, 0.99, 0.55, 0.51], 5),  # mean 0.806
+        ([0.91, 0.91, 0.91, 0.7, 0.55], 4),  # mean 0.796 with the last
         ([0.99] * 10 + [0.51], 11),
         ([0.99] * 10 + [0.49], 10),  # less likely right than wrong
         ([], 0),
