@@ -11,6 +11,7 @@ import pytest
 from divulge import Candidates, TrainingData, Weights, datasets
 from divulge.arrays import Array
 from divulge.attacks.reconstruction import scoring
+from divulge.attacks.reconstruction.measuring import Measure, Scale
 from divulge.contract import Access, Finding, ImagePairs, Scatter, Truth, Verdict
 from divulge.solvers.margin import max_margin
 from divulge.solvers.shared import similarity
@@ -275,10 +276,10 @@ def test_structural_similarity_counts_from_04_as_published_and_from_06_after_a_f
     assert 5 < np.sum(fitted > 0.6) < 35
 
 
-def measure(hits: int, count: int = 40) -> scoring.Measure:
+def measure(hits: int, count: int = 40) -> Measure:
     ncc = np.where(np.arange(count) < hits, 0.95, 0.1)
     nothing = np.zeros(count)
-    return scoring.Measure(X, (np.arange(count), np.arange(count)), ncc, nothing, nothing, nothing)
+    return Measure(X, (np.arange(count), np.arange(count)), ncc, nothing, nothing, nothing)
 
 
 @pytest.mark.parametrize(
@@ -302,7 +303,7 @@ def test_the_gallery_shows_as_many_pairs_as_the_paper() -> None:
 @pytest.mark.parametrize("count", [9, 10])
 def test_random_points_of_the_span_lie_between_ten_reconstructions_and_of_fewer_between_weights(count: int) -> None:
     """Between fewer, one is likely to be a reconstruction again, and the null as good as the attack."""
-    scale = scoring.Scale.of(TrainingData(X, Y, shape=SHAPE), HELD)
+    scale = Scale.of(TrainingData(X, Y, shape=SHAPE), HELD)
     useless = {name: points for name, points, _ in scoring._useless(X[:count], HELD, scale, None, np.random.default_rng(0))}
     drawn = useless[scoring.SPAN] - scale.mean
     between = {9: HELD.layers[0][0], 10: X[:count] - scale.mean}[count]

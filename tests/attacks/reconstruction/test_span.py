@@ -227,3 +227,12 @@ def test_pictures_of_fewer_than_36_pixels_are_refused(side: int, refused: bool) 
     held = Weights(((smooth, np.zeros(60)), (np.ones((1, 60)), np.zeros(1))), shape=(side, side))
     summary = SpanReconstruction(count=4)(held).summary
     assert ("too small" in summary) is refused
+
+
+@pytest.mark.parametrize(("count", "refused"), [(19, True), (18, False)])
+def test_half_as_many_directions_as_pixels_are_too_many(count: int, refused: bool) -> None:
+    rng = np.random.default_rng(0)
+    smooth = np.cumsum(np.cumsum(rng.standard_normal((count, 6, 6)), axis=1), axis=2).reshape(count, -1)
+    rows = rng.standard_normal((60, count)) @ smooth
+    held = Weights(((rows, np.zeros(60)), (np.ones((1, 60)), np.zeros(1))), shape=(6, 6))
+    assert ("any picture can be made" in SpanReconstruction(seeds=1)(held).summary) is refused

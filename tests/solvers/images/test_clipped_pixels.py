@@ -88,6 +88,11 @@ def test_clipped_pixels_that_scatter_more_than_noise_certify_nothing(off: float,
     assert judged(image(30, 0.005 * off), noise=0.005).certified is certified
 
 
+@pytest.mark.parametrize(("noise", "certified"), [(0.031, True), (0.032, False)])
+def test_where_noise_makes_an_eighth_of_the_box_black_nothing_is_certified(noise: float, certified: bool) -> None:
+    assert judged(image(200), noise=noise).certified is certified
+
+
 @pytest.mark.parametrize(("share", "certified"), [(0.11, True), (0.09, False)])
 def test_a_tenth_of_any_difference_has_to_show_at_clipped_pixels(share: float, certified: bool) -> None:
     other = np.concatenate([np.full(30, np.sqrt(share / 30)), np.full(40, np.sqrt((1 - share) / 40))])

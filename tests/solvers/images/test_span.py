@@ -183,3 +183,27 @@ def test_a_row_counts_from_a_thousandth_of_the_largest(size: float, directions: 
     extra *= size * np.linalg.norm(rows, axis=1).max() / np.linalg.norm(extra)
     A = np.vstack([rows, extra])
     assert span(A[:, :-1], A[:, -1]).rank == directions
+
+
+def test_inputs_that_training_moved_are_counted_and_noise_is_none() -> None:
+    """150 of 200 inputs vary; the others have noise alone, or a thousandth of what the most moved one has."""
+    rng = RNG(3)
+    X = rng.random((10, 200))
+    X[:, 150:] = 0
+    A = rng.standard_normal((80, 10)) @ np.column_stack([X, np.ones(10)])
+    noisy = A + 1e-3 * rng.standard_normal(A.shape)
+    assert span(A[:, :-1], A[:, -1]).pixels == 150
+    assert span(noisy[:, :-1], noisy[:, -1]).pixels == 150
+    A[:, 150:200] = 5e-4 * A[:, :50]
+    assert span(A[:, :-1], A[:, -1]).pixels == 150
+
+
+def test_directions_near_the_edge_of_the_noise_say_that_others_are_hidden() -> None:
+    rng = RNG(4)
+    W, b, _ = rows(rng, noise=1e-6)
+    assert span(W, b).hidden < 0.01
+    X = rng.random((30, 200)) * np.logspace(0, -4, 30)[:, None]
+    A = rng.standard_normal((80, 30)) @ np.column_stack([X, np.zeros(30)]) + 1e-3 * rng.standard_normal((80, 201))
+    found = span(A[:, :-1], A[:, -1])
+    assert found.rank < 30
+    assert 0.3 < found.hidden < 1

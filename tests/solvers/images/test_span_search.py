@@ -130,3 +130,11 @@ def test_two_pictures_are_one_from_an_ncc_of_095(other: float, kept: int) -> Non
     run = search(axes, np.ones(2), box=None)
     found: Found = run._together(np.eye(2), np.array([0.9, 0.8]))
     assert len(found.X) == kept
+
+
+@pytest.mark.parametrize(("ncc", "plain"), [(0.92, True), (0.88, False)])
+def test_a_candidate_like_the_mean_image_shows_nothing_else(ncc: float, plain: bool) -> None:
+    basis = np.linalg.qr(np.column_stack([np.ones(400), RNG(0).standard_normal((400, 2))]))[0].T[1:]
+    mean = ncc * basis[0] + np.sqrt(1 - ncc**2) * basis[1]
+    assert search(basis, np.ones(2), mean=mean).plain(np.eye(2)).tolist() == [plain, False]
+    assert not search(basis, np.ones(2)).plain(np.eye(2)).any()
