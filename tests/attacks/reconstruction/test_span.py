@@ -14,6 +14,7 @@ from divulge.attacks import SpanReconstruction
 from divulge.attacks.reconstruction.claims import Claims
 from divulge.contract import Budget, Finding, Verdict
 from divulge.errors import BadInput
+from divulge.solvers.images import layouts
 from divulge.solvers.images.span_search import Found, SpanSearch
 from divulge.solvers.margin import max_margin
 from divulge.solvers.shared import synthetic_images
@@ -236,3 +237,25 @@ def test_half_as_many_directions_as_pixels_are_too_many(count: int, refused: boo
     rows = rng.standard_normal((60, count)) @ smooth
     held = Weights(((rows, np.zeros(60)), (np.ones((1, 60)), np.zeros(1))), shape=(6, 6))
     assert ("any picture can be made" in SpanReconstruction(seeds=1)(held).summary) is refused
+
+
+@pytest.mark.parametrize(("dark", "outside", "claims"), [(0.51, 1.0, 12), (0.49, 0.31, 0), (0.49, 0.29, 12)])
+def test_without_a_mean_pictures_have_to_be_mostly_black_or_inside_the_box(
+    monkeypatch: pytest.MonkeyPatch, dark: float, outside: float, claims: int
+) -> None:
+    held, X = victim()
+    sure = np.full(12, 0.99)
+    found = Found(X, sure, np.zeros(12, bool), np.full(12, np.inf), X)
+    monkeypatch.setattr(SpanSearch, "run", lambda self, rng: found)
+    monkeypatch.setattr(layouts, "dark_share", lambda raw, box: dark)
+    monkeypatch.setattr(layouts, "outside", lambda raw, box: outside)
+    monkeypatch.setattr(layouts, "likely_mean", lambda raw, box: np.full(784, 0.5))
+    finding = SpanReconstruction()(changed(held, mean=None))
+    assert (0 if finding.loot is None else len(finding.loot.X)) == claims
+
+
+@pytest.mark.slow
+def test_photographs_less_a_mean_that_nobody_told_are_not_claimed() -> None:
+    """The estimate takes pictures for mostly black; of photographs it makes others."""
+    held, _ = victim(colour=True, count=20, units=80)
+    assert SpanReconstruction(seeds=2)(changed(held, mean=None)).verdict is Verdict.NONE_FOUND

@@ -59,3 +59,15 @@ def test_noise_has_a_roughness_of_one_and_pictures_lie_below_the_limit() -> None
     assert max(Layout(GREY).roughness(X) for X in (strokes(), leaves)) < layouts.ROUGH / 1.4
     half = leaves + leaves.std() * rng.standard_normal(leaves.shape)
     assert layouts.ROUGH / 1.3 < Layout(GREY).roughness(half) < 1.3 * layouts.ROUGH
+
+
+def test_the_share_of_black_pixels_is_that_of_most_pictures() -> None:
+    X = np.full((3, 10), 0.5)
+    X[0, :9], X[1, :6], X[2, :2] = 0.09, -0.09, 0.11
+    assert layouts.dark_share(X, (0.0, 1.0)) == 0.6
+
+
+def test_what_lies_outside_is_measured_in_deviations_of_the_picture() -> None:
+    X = np.array([[-1.0, 0.0, 1.0, 2.0]])
+    assert layouts.outside(X, (0.0, 1.0)) == pytest.approx(np.sqrt(2 / 4) / X.std())
+    assert layouts.outside(np.array([[0.0, 0.5, 1.0]]), (0.0, 1.0)) == 0

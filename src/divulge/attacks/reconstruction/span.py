@@ -42,6 +42,14 @@ FULL = 0.5
 A span of r directions has pictures that are 0 in any r − 1 pixels; with half of them it has some as sparse as an image. Of
 scikit-learn's digits, 60 directions of 64 pixels, blank pictures were claimed.
 """
+DARK = 0.5
+"""Of a picture's pixels, that are black where a mean was estimated: the estimate takes pictures for mostly black.
+
+Of digits and strokes 0.55 to 0.91 are, of clothes 0.18 to 0.29 and of photographs none; of 35 claims of photographs none was
+right.
+"""
+BEYOND = 0.3
+"What may lie outside of the box where biases do not go with the weights: pictures less an unknown mean have 0.56 or more."
 NOTICED = 0.02
 "Share of the box that a mean reaches somewhere, or none was subtracted."
 
@@ -148,12 +156,17 @@ class SpanReconstruction(Attack[Weights, TrainingData]):
         mean = layout.back(layouts.likely_mean(rough.raw, self.box)[None])[0]
         others: list[tuple[Found, tuple[str, ...]]] = []
         if mean.max() - self.box[0] > NOTICED * (self.box[1] - self.box[0]):
-            note = "A mean that nobody told was taken from the inputs; it was estimated, and brightness with it."
-            others.append((self._look(seen, layout, mean, self.box, context, "centred ", certifiable=False), (note,)))
+            note = (
+                "A mean that nobody told was taken from the inputs; it was estimated, and brightness with it: pictures on a "
+                "white ground come out as negatives."
+            )
+            found = self._look(seen, layout, mean, self.box, context, "centred ", certifiable=False)
+            others.append((found.if_only(layouts.dark_share(found.raw, self.box) >= DARK), (note,)))
         if not others or _sure(others[0][0]) < seen.rank / 2:
             context.log("Or biases were not trained; images are scaled to fill the box.")
             note = "Biases do not go with the weights, so every image was scaled to fill the box."
-            others.append((self._look(alone, layout, None, self.box, context, "unanchored "), (note,)))
+            found = self._look(alone, layout, None, self.box, context, "unanchored ")
+            others.append((found.if_only(layouts.outside(found.raw, self.box) <= BEYOND), (note,)))
         return max(others, key=lambda one: _sure(one[0]))
 
     def _look(

@@ -12,6 +12,8 @@ from divulge.arrays import Array
 COLOURS = 3
 ROUGH = 0.6
 "Roughness above which there are no pictures: noise has 1, digits 0.2, clothes 0.15, strokes on 20 × 20 pixels 0.41."
+DARK = 0.1
+"Of the box: a pixel as near to its low end is black, but for the error of an estimated mean."
 TOP = 0.995
 "Quantile of the pixels that is taken for the brightest: four of a digit's are brighter."
 ROUNDS = 20  # of the mean's estimate, which has settled after three
@@ -74,6 +76,19 @@ def candidates(dimension: int, shape: tuple[int, ...] | None) -> list[Layout]:
             spelt = " × ".join(map(str, option))
             found.append(Layout(option, (f"Nothing says what shape images have; {spelt} has the smoothest weights.",)))
     return found
+
+
+def dark_share(X: Array, box: tuple[float, float]) -> float:
+    """Share of the pixels of most pictures X (k, d) that are black, within a tenth of the box."""
+    low, high = box
+    return float(np.median(np.mean(np.abs(X - low) < DARK * (high - low), axis=1)))
+
+
+def outside(X: Array, box: tuple[float, float]) -> float:
+    """Root mean square of what lies outside of the box in most pictures X (k, d), in deviations of the picture."""
+    low, high = box
+    off = np.sqrt((np.maximum(low - X, 0) ** 2 + np.maximum(X - high, 0) ** 2).mean(axis=1))
+    return float(np.median(off / (X.std(axis=1) + np.finfo(float).tiny)))
 
 
 def likely_mean(Y: Array, box: tuple[float, float]) -> Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -44,6 +44,10 @@ class Found:
     "(k,): largest error relative to the picture's norm, where certified."
     raw: Array
     "(k, d): X before it was moved into the box."
+
+    def if_only(self, possible: bool) -> Found:
+        """The same, or with no confidence in any where it is not possible."""
+        return self if possible else replace(self, confidence=0 * self.confidence)
 
 
 @dataclass(eq=False)
