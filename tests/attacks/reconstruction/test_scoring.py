@@ -11,6 +11,7 @@ import pytest
 from divulge import Candidates, TrainingData, Weights, datasets
 from divulge.arrays import Array
 from divulge.attacks.reconstruction import scoring
+from divulge.attacks.reconstruction.claims import Claims
 from divulge.attacks.reconstruction.measuring import Measure, Scale
 from divulge.contract import Access, Finding, ImagePairs, Scatter, Truth, Verdict
 from divulge.solvers.margin import max_margin
@@ -309,3 +310,28 @@ def test_random_points_of_the_span_lie_between_ten_reconstructions_and_of_fewer_
     between = {9: HELD.layers[0][0], 10: X[:count] - scale.mean}[count]
     basis = np.linalg.qr(between.T)[0]
     assert np.linalg.norm(drawn - drawn @ basis @ basis.T) < 1e-4 * np.linalg.norm(drawn)
+
+
+def claiming(found: Array, confidence: float, handed_over: Array) -> Finding[TrainingData]:
+    """What is scored where so much is claimed, each with this confidence, and the rest handed over."""
+    evidence = Claims.of(0.9, np.full(len(found), confidence), np.zeros(len(found), bool), handed_over)
+    finding = Finding.leak(TrainingData(found), "Images were found.", evidence=evidence)
+    return scoring.scored(finding, HELD, Truth(WITH_NON_MEMBERS))
+
+
+def test_claims_are_counted_apart_from_what_is_handed_over() -> None:
+    finding = claiming(np.concatenate([X[:8], NOISE[:2]]), 0.9, X[8:28])
+    right = finding.scores[scoring.CLAIMS]
+    assert (right.value, right.unit) == (8, "of 10 claimed")
+    assert right.interval is not None
+    assert right.interval[0] == pytest.approx(10 * 0.4439, abs=0.01)  # Clopper and Pearson
+    assert right.null < 3
+    assert value(finding, scoring.HEADLINE) == 28
+    assert "8 of the 10 claimed are right at NCC > 0.9; 9.0 were expected." in finding.notes
+
+
+def test_claims_that_are_wrong_fail_whatever_is_handed_over() -> None:
+    finding = claiming(NOISE[:10], 0.9, X)
+    assert finding.verdict is Verdict.FAILED
+    assert finding.scores[scoring.CLAIMS].value == 0
+    assert any("which the truth contradicts" in note for note in finding.notes)

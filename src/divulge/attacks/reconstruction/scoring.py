@@ -133,20 +133,18 @@ def measured(
 
 
 def _claims_right(X: Array, claimed: Claims, compared: _Compared, scale: Scale) -> tuple[Score, str]:
-    """The share of the claimed points X (k, d) that are right, and what to say of it beside what was expected."""
+    """How many of the claimed points X (k, d) are right, and what to say of it beside what was expected."""
 
     def share(points: Array) -> float:
         return float(np.mean(similarity.ncc(points, scale.originals).max(axis=1) > claimed.right_at))
 
     nulls = {name: share(null.found) for name, null in compared.nulls.items()}
     worst = max(nulls, key=lambda name: nulls[name])
-    right = share(X.astype(scale.originals.dtype))
-    low, high = (float(end[0]) for end in roc.bounds(np.array([round(right * len(X))]), len(X)))
-    expected = claimed.expected / len(X)
-    said = f"{round(right * len(X))} of the {len(X)} claimed are right at NCC > {claimed.right_at:g}; "
-    said += f"{expected:.0%} were expected"
-    said += ", which the truth contradicts." if high < expected else "."
-    return Score(right, nulls[worst], worst, f"of {len(X)} claimed", interval=(low, high)), said
+    right = round(len(X) * share(X.astype(scale.originals.dtype)))
+    low, high = (len(X) * float(end[0]) for end in roc.bounds(np.array([right]), len(X)))
+    said = f"{right} of the {len(X)} claimed are right at NCC > {claimed.right_at:g}; {claimed.expected:.1f} were expected"
+    said += ", which the truth contradicts." if high < claimed.expected else "."
+    return Score(right, len(X) * nulls[worst], worst, f"of {len(X)} claimed", interval=(low, high)), said
 
 
 @dataclass(frozen=True, eq=False)
