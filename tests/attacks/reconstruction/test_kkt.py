@@ -18,6 +18,7 @@ from divulge.attacks.reconstruction.claims import Claims
 from divulge.contract import Budget, Context, Finding, Verdict
 from divulge.errors import BadInput
 from divulge.solvers.images.layouts import Layout
+from divulge.solvers.images.span import Span
 from divulge.victims import margins
 
 pytestmark = pytest.mark.slow
@@ -91,6 +92,17 @@ def test_digits_come_back_in_their_own_units_and_the_finding_says_where_from() -
     assert 3 <= len(finding.loot.X) <= 12
     assert len(claims_of(finding).confidence) == len(finding.loot.X)
     assert len(claims_of(finding).candidates) == 72
+
+
+def test_nothing_is_claimed_where_nobody_told_the_mean_or_any_picture_can_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    digits = datasets.load("mnist-odd-even", samples=12, seed=3)
+    mean = digits.X.mean(axis=0)
+    layers = tuple(network(digits.X - mean, digits.y, hidden=(60, 60)))
+    untold = KktReconstruction(**QUICK)(Weights(layers, shape=digits.shape))
+    assert untold.verdict is Verdict.NONE_FOUND
+    monkeypatch.setattr(Span, "crowded", True)
+    crowded = KktReconstruction(**QUICK)(Weights(layers, mean=mean, shape=digits.shape))
+    assert crowded.verdict is Verdict.NONE_FOUND
 
 
 def test_few_pictures_are_left_to_the_span_search() -> None:

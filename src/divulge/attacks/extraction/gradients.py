@@ -11,7 +11,7 @@ from pydantic import Field
 
 from divulge.arrays import TwoLayers
 from divulge.attacks.extraction.oracle import Oracle
-from divulge.attacks.extraction.readout import centred, outputs_are_centred
+from divulge.attacks.extraction.readout import CLAIM, centred, outputs_are_centred
 from divulge.contract import (
     Array,
     Attack,
@@ -36,7 +36,6 @@ from divulge.solvers.piecewise.two_layer import TwoLayer, weight_error
 
 EXACT = 1e-6  # error, relative to slopes, up to which a copy is called exact: what single precision allows
 WRONG = 1e-2  # of the spread of answers: a copy that the truth shows to be further off is none
-CLAIM = 0.05  # of space: a copy that may be wrong in more is not called exact
 ENOUGH = 8  # fresh points that agree, where a budget ends before all are asked: a copy that may be wrong in half of space
 FRESH = 1000  # points at which a copy is scored
 

@@ -8,6 +8,8 @@ from typing import Any
 from divulge.arrays import Layer
 from divulge.contract import Evidence, Finding
 
+CLAIM = 0.05  # of space: a copy that may be wrong in more is not called exact
+
 
 @dataclass(frozen=True)
 class DifferenceBound(Evidence):

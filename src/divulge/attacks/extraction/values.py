@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field, PositiveInt
 
 from divulge.arrays import TwoLayers
-from divulge.attacks.extraction.readout import DifferenceBound, Readout, centred, outputs_are_centred
+from divulge.attacks.extraction.readout import CLAIM, DifferenceBound, Readout, centred, outputs_are_centred
 from divulge.contract import (
     Array,
     Attack,
@@ -32,7 +32,6 @@ from divulge.solvers.shared import affine
 
 EXACT = 1e-5  # of the spread: a copy that answers can confirm no better is given as a good one, not as the original
 COARSE_LINES = 4  # after which a copy from answers that are no better than that is given up
-CLAIM = 0.05  # of space: a copy that may be wrong in more is not called exact
 FRESH = 100  # points that have to agree before a copy is called exact: then it may be wrong in 4.6 % of space
 ROUNDS = 4  # of asking for more, as up to half of the points of a size may be unreadable: a sixteenth is left
 AGAIN = 0.5  # times as many more, each time another copy is checked: for the same bound at a tenth of the doubt

@@ -36,12 +36,6 @@ from divulge.solvers.shared import synthetic_images
 
 SMALLEST = 36
 "Pixels below which a picture has too few differences to be told from a mixture."
-FULL = 0.5
-"""Share of the pixels that directions may come to.
-
-A span of r directions has pictures that are 0 in any r − 1 pixels; with half of them it has some as sparse as an image. Of
-scikit-learn's digits, 60 directions of 64 pixels, blank pictures were claimed.
-"""
 DARK = 0.5
 """Of a picture's pixels, that are black where a mean was estimated: the estimate takes pictures for mostly black.
 
@@ -133,7 +127,7 @@ class SpanReconstruction(Attack[Weights, TrainingData]):
         best = min(options, key=lambda one: one.roughness(moved)) if seen.rank else options[0]
         if held.dimension < SMALLEST or min(best.size[:2]) < 4:
             raise NotApplicable(f"images of {held.dimension} pixels are too small; {SMALLEST} and 4 a side are needed")
-        if seen.rank > FULL * seen.pixels:
+        if seen.crowded:
             raise NotApplicable(
                 f"training moved {seen.rank} directions of {seen.pixels} pixels: of so many any picture can be made, and "
                 "nothing tells a training image from the others"
