@@ -1,7 +1,8 @@
 """Audits through the command line as a new user runs them: every example, and a model behind an address."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 
 from divulge import Gradients, Weights, audit, cli
 from divulge.attacks import GradientExtraction
-from divulge.serving import Server, served
+from divulge.serving import Server, on_mlserver, served
 
 from .test_audit_file import EXAMPLES, make_files
 
@@ -156,9 +157,12 @@ def test_a_plan_asks_nothing_but_what_the_model_is(folder: Path, server: Server,
     assert not (folder / "runs").exists()
 
 
-def test_a_server_in_a_process_of_its_own_ends_with_whoever_started_it(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("serve", [served, pytest.param(on_mlserver, marks=pytest.mark.slow)])
+def test_a_server_in_a_process_of_its_own_ends_with_whoever_started_it(
+    serve: Callable[[Weights], AbstractContextManager[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    with served(NETWORK) as url:
+    with serve(NETWORK) as url:
         held = Gradients.at(url, output="value", explanation="output:gradient")
         X = RNG.standard_normal((5, 4))
         np.testing.assert_allclose(held.value(X), NETWORK.predict(X), rtol=1e-12)

@@ -48,7 +48,13 @@ class Output:
 
 
 @app.command
-def demo(*, out: Path = Path("runs/demo"), seed: int = 0, output: Output | None = None) -> int:
+def demo(
+    *,
+    out: Path = Path("runs/demo"),
+    seed: int = 0,
+    server: Literal["own", "mlserver"] = "own",
+    output: Output | None = None,
+) -> int:
     """Audit models trained on embedded data, and write a report.
 
     Parameters
@@ -57,12 +63,14 @@ def demo(*, out: Path = Path("runs/demo"), seed: int = 0, output: Output | None 
         The run folder.
     seed
         Another seed trains other models.
+    server
+        Who serves the model that is asked over HTTP: a small server of divulge's own, or MLServer where it is installed.
     """
     from divulge import demo as demonstration, terminal
 
     output = output or Output()
     with terminal.watching(quiet=output.json) as observer:
-        audit = demonstration.run(out, seed, observer)
+        audit = demonstration.run(out, seed, observer, server)
     return _concluded(audit, output)
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from divulge.contract import Access, Candidates, Fitted, Gradients, Hyperparamet
 from divulge.defences import defended
 from divulge.errors import BadInput
 from divulge.runner import Observer, one_blas_thread
-from divulge.serving import served
+from divulge.serving import on_mlserver, served
 from divulge.victims import classical, classifiers, margins
 
 LEARNERS: dict[str, dict[str, Any]] = {
@@ -25,6 +26,7 @@ LEARNERS: dict[str, dict[str, Any]] = {
 }
 
 
+Serve = Callable[[Weights], AbstractContextManager[str]]
 UNITS = 24
 "Hidden units of the network that explains itself."
 LEFT_OUT = ("value-extraction", "surrogate", "univariate-from-values", "univariate-reconstruction")
@@ -41,15 +43,15 @@ OPEN = 200
 "Digits that pipeline trains on; it has half as many for validation."
 
 
-def run(out: Path, seed: int, observer: Observer | None = None) -> Audit:
+def run(out: Path, seed: int, observer: Observer | None = None, server: Literal["own", "mlserver"] = "own") -> Audit:
     """Train learners with secret penalties and networks that explain themselves; steal from all, and poison a pipeline."""
     if seed < 0:
         raise BadInput(f"expected a seed from 0, got {seed}; correct it")
     with one_blas_thread(), ExitStack() as running:
-        return _audited(out, seed, observer, running)
+        return _audited(out, seed, observer, running, on_mlserver if server == "mlserver" else served)
 
 
-def _audited(out: Path, seed: int, observer: Observer | None, running: ExitStack) -> Audit:
+def _audited(out: Path, seed: int, observer: Observer | None, running: ExitStack, serve: Serve) -> Audit:
     rng = np.random.default_rng(seed)
     table = datasets.load("diabetes", standardised=True)
     here, elsewhere = np.split(rng.permutation(len(table.X)), [300])
@@ -71,7 +73,7 @@ def _audited(out: Path, seed: int, observer: Observer | None, running: ExitStack
     rounded = defended(Gradients.of(network), "rounding", digits=3)
     held["rounded explanations"], truth["rounded explanations"] = rounded, {"weights": network}
     memory, photographed, asked = _memoriser(rng)
-    address = running.enter_context(served(memory))
+    address = running.enter_context(serve(memory))
     held[SERVICE] = Gradients.at(address, output="value", explanation="output:gradient")
     truth[SERVICE] = {"weights": memory, **photographed}
     held["digits in question"] = asked

@@ -1,6 +1,6 @@
-"""A small model server for demonstrations and tests: Open Inference Protocol V2 on loopback, with explanations.
+"""A server of the package's own, with nothing but the standard library behind it.
 
-`python -m divulge.serving NETWORK.npz` serves a network (W1, b1, W2, b2 ...) and prints its address on one line.
+`python -m divulge.serving.own NETWORK.npz` serves a network (W1, b1, W2, b2 ...) and prints its address on one line.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ import numpy as np
 
 from divulge.contract import Gradients, Weights
 from divulge.errors import BadInput, TargetFailed
+from divulge.serving.network import NAME, Network, metadata, save
 
 HOST = "127.0.0.1"
-NAME = "network"
 LARGEST = 256 * 2**20
 "Bytes of a request that are read."
 
@@ -33,7 +33,7 @@ class Server(ThreadingHTTPServer):
 
     def __init__(self, network: Weights, name: str = NAME) -> None:
         super().__init__((HOST, 0), _Handler)
-        self.model = Gradients.of(network)
+        self.network = Network(Gradients.of(network))
         self.name = name
         self.rows = self.requests = 0
 
@@ -41,21 +41,12 @@ class Server(ThreadingHTTPServer):
     def url(self) -> str:
         return f"http://{HOST}:{self.server_port}/v2/models/{self.name}"
 
-    def metadata(self) -> dict[str, Any]:
-        shape = [-1, self.model.dimension]
-        outputs = [{"name": name, "datatype": "FP64", "shape": [-1, -1]} for name in ("value", "gradient")]
-        inputs = [{"name": "points", "datatype": "FP64", "shape": shape}]
-        return {"name": self.name, "versions": ["1"], "platform": "divulge", "inputs": inputs, "outputs": outputs}
-
     def infer(self, asked: dict[str, Any]) -> dict[str, Any]:
-        tensor = asked["inputs"][0]
-        X = np.asarray(tensor["data"], dtype=float).reshape(-1, self.model.dimension)
+        X = np.asarray(asked["inputs"][0]["data"], dtype=float).reshape(-1, self.network.dimension)
         self.rows, self.requests = self.rows + len(X), self.requests + 1
-        wanted = [output["name"] for output in asked.get("outputs") or ()] or ["value"]
-        answers = {"value": self.model.value, "gradient": self.model.gradient}
         outputs = []
-        for name in wanted:
-            answer = np.ascontiguousarray(answers[name](X), dtype=float)
+        for name in [output["name"] for output in asked.get("outputs") or ()] or ["value"]:
+            answer = self.network.answer(name, X)
             outputs.append({"name": name, "datatype": "FP64", "shape": list(answer.shape), "data": answer.ravel()})
         return {"model_name": self.name, "model_version": "1", "outputs": outputs}
 
@@ -67,7 +58,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         if self.path == f"/v2/models/{self.server.name}":
-            self._say(200, self.server.metadata())
+            self._say(200, metadata(self.server.name, self.server.network.dimension))
         elif self.path == "/v2":
             self._say(200, {"name": "divulge", "version": "1", "extensions": []})
         else:
@@ -111,13 +102,11 @@ class _Handler(BaseHTTPRequestHandler):
 @contextmanager
 def served(network: Weights) -> Iterator[str]:
     """The address of a network that a process of its own serves."""
-    layers = enumerate(network.layers, 1)
-    arrays = {f"{name}{number}": array for number, layer in layers for name, array in zip("Wb", layer, strict=True)}
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     with TemporaryDirectory() as folder:
         path = Path(folder) / "network.npz"
-        np.savez(path, allow_pickle=False, **arrays)
-        command = [sys.executable, "-m", "divulge.serving", str(path)]
+        save(network, path)
+        command = [sys.executable, "-m", "divulge.serving.own", str(path)]
         with _started(command, environment) as address:
             yield address
 
@@ -128,7 +117,7 @@ def _started(command: list[str], environment: dict[str, str]) -> Iterator[str]:
         try:
             address = (process.stdout.readline() if process.stdout else "").strip()
             if not address:
-                raise TargetFailed("the demonstration's server did not start; run python -m divulge.serving to see why")
+                raise TargetFailed("the demonstration's server did not start; run python -m divulge.serving.own to see why")
             yield address
         finally:
             process.terminate()
