@@ -11,6 +11,7 @@ from pathlib import Path
 import grimp
 
 from divulge import registry
+from divulge.targets import protocols
 
 HOME = Path(__file__).parent.parent
 COMMANDS = (
@@ -55,6 +56,26 @@ def readme() -> str:
     for mark, table in (("attacks", attack_table()), ("studies", study_table())):
         text = re.sub(rf"(<!-- {mark}:.*?-->\n).*?(\n<!-- end -->)", rf"\1{table}\2", text, flags=re.DOTALL)
     return text
+
+
+def protocol_table() -> str:
+    """Every protocol that comes with divulge."""
+    lines = ["| protocol | what speaks it | address | explanations |", "|---|---|---|---|"]
+    for name in protocols.names():
+        preset = protocols.read(name)
+        if preset.explain is None:
+            explained = "where you say"
+        else:
+            explained = "in the same answer" if preset.explain.get("values") else f"`{preset.explain['url']}`"
+        lines.append(f"| [`{name}`]({preset.described}) | {preset.about} | `{preset.address}` | {explained} |")
+    return "\n".join(lines)
+
+
+def services() -> str:
+    text = (HOME / "docs" / "services.md").read_text(encoding="utf-8")
+    return re.sub(
+        r"(<!-- protocols:.*?-->\n).*?(<!-- end -->)", lambda m: f"{m[1]}{protocol_table()}\n{m[2]}", text, flags=re.DOTALL
+    )
 
 
 def command_line() -> str:
@@ -167,6 +188,7 @@ def main() -> int:
         HOME / "README.md": readme(),
         docs / "command-line.md": command_line(),
         docs / "architecture.md": architecture(),
+        docs / "services.md": services(),
     }
     if "--check" in sys.argv:
         stale = [path.name for path, text in wanted.items() if not path.exists() or path.read_text(encoding="utf-8") != text]

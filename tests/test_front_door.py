@@ -14,7 +14,9 @@ from divulge import Gradients, Weights, audit, cli
 from divulge.attacks import GradientExtraction
 from divulge.serving import Server, on_mlserver, served
 
+from .targets import served_network
 from .test_audit_file import EXAMPLES, make_files
+from .test_first_look import speaking
 
 RNG = np.random.default_rng(3)
 NETWORK = Weights(
@@ -54,19 +56,34 @@ def sent(found: dict[str, Any]) -> tuple[int, int]:
     return sum(part["rows"] for part in parts), sum(part["requests"] for part in parts)
 
 
+def scores(path: str, body: Any) -> tuple[int, Any]:
+    """The service of one's own that an example describes."""
+    if path != "/score" or body is None:
+        return 404, "nothing here"
+    X = np.array(body["rows"])
+    reasons = [
+        dict(zip(("age", "income", "rooms", "year"), row, strict=True)) for row in served_network.gradient(X).tolist()
+    ]
+    return 200, {"scores": served_network.value(X).tolist(), "reasons": reasons}
+
+
 @pytest.mark.parametrize("example", sorted(EXAMPLES.glob("*.toml")), ids=lambda path: path.stem)
 def test_every_example_in_the_documentation_runs(
-    example: Path, folder: Path, server: Server, capfd: pytest.CaptureFixture[str]
+    example: Path, folder: Path, server: Server, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_files(folder)
-    text = example.read_text().replace("http://127.0.0.1:8080/v2/models/mine", server.url)
-    (folder / example.name).write_text(text)
-    found = run(capfd, "audit", example.name)
+    monkeypatch.setenv("MY_TOKEN", "secret")
+    with speaking(scores) as (host, asked):
+        text = example.read_text().replace("http://127.0.0.1:8080/v2/models/mine", server.url)
+        (folder / example.name).write_text(text.replace("http://127.0.0.1:8080/score", f"{host}/score"))
+        found = run(capfd, "audit", example.name)
     assert found["complete"]
     assert Path(found["report"]).exists()
     assert not [finding for finding in found["findings"] if finding["verdict"] == "failed"]
-    assert sent(found) == (server.rows, server.requests)
-    assert bool(server.rows) == ("url" in example.stem)
+    assert sent(found) == (server.rows + sum(asked), server.requests + len(asked))
+    assert bool(sent(found)[0]) == ("url" in example.stem)
+    if "url" in example.stem:
+        assert next(f for f in found["findings"] if f["attack"] == "gradient-extraction")["verdict"] == "leak"
     assert not (folder / "ledger.sqlite").exists()
 
 
