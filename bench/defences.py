@@ -152,7 +152,7 @@ def outcome(name, installed, network, label, data, asked):
         finding = kind(**options)(*(made[need] for need in kind.needs), context=context)
     except DivulgeError as error:
         return f"error: {error}"
-    said = f"{finding.verdict.value} · {finding.cost.queries}"
+    said = f"{finding.verdict.value} · {finding.cost.points}"
     if finding.loot is None:
         return said
     true, copy = (one.predict(data.X_test[CANDIDATES:]) for one in (network, finding.loot))

@@ -127,7 +127,7 @@ def traps(count: int, seed: int, values: bool) -> None:
         finding = attack(held, context=Context(number))
         verdict = finding.verdict.value
         if finding.verdict is Verdict.LEAK:
-            queries.append(finding.cost.queries)
+            queries.append(finding.cost.points)
             verdict = "exact" if finding.loot.exact else "copied"
             bound = getattr(finding.evidence, "bound", None)
             region = dict(bound.sizes) if bound is not None else {1.0: 0.5, 1e4: 0.5}
@@ -248,14 +248,14 @@ def refusals(count: int, seed: int) -> None:
         options = {"low": 0.0, "high": 1.0} if kind == "trained on MNIST" and rng.random() < 0.5 else {}
         finding = GradientExtraction(**options)(target, context=Context(number))
         slowest = max(slowest, time.perf_counter() - start)
-        asked_for[kind].append(finding.cost.queries)
+        asked_for[kind].append(finding.cost.points)
         about = "several hidden layers" if "several hidden layers" in finding.summary else "other"
         about = "convolutional" if "convolution" in finding.summary else about
         named[f"{kind.split(',')[0]}: {about}"] += 1
-        if finding.verdict is not Verdict.NOT_APPLICABLE or finding.cost.queries > 60 or about == "other":
+        if finding.verdict is not Verdict.NOT_APPLICABLE or finding.cost.points > 60 or about == "other":
             not_refused += finding.verdict is not Verdict.NOT_APPLICABLE
             print(f"  {number} {kind} {target.dimension}->{outputs} single {single} soft {soft}:", end=" ")
-            print(finding.verdict.value, finding.cost.queries, finding.summary, flush=True)
+            print(finding.verdict.value, finding.cost.points, finding.summary, flush=True)
     for kind, queries in asked_for.items():
         print(f"{kind}: median {np.median(queries):.0f}, most {max(queries)} queries, {len(queries)} networks")
     every = [one for queries in asked_for.values() for one in queries]
@@ -293,7 +293,7 @@ def plain(count: int, seed: int) -> None:
         exact = " exact" if finding.loot is not None and finding.loot.exact else ""
         verdicts[kind][finding.verdict.value + exact] += 1
         if finding.verdict is not Verdict.LEAK:
-            print(f"  {number} {kind} {inputs}-{units}-{outputs}: {finding.cost.queries} {finding.summary}", flush=True)
+            print(f"  {number} {kind} {inputs}-{units}-{outputs}: {finding.cost.points} {finding.summary}", flush=True)
     for kind, found in verdicts.items():
         print(f"{kind}: {dict(found)}")
 
@@ -304,7 +304,7 @@ def cost(count: int, seed: int) -> None:
         for number in range(count):
             network = Weights(tuple(tuple(one) for one in dense(np.random.default_rng([seed, number]), 784, units, outputs)))
             finding = GradientExtraction()(Gradients.of(network), context=Context(number))
-            found.append(finding.cost.queries if finding.verdict is Verdict.LEAK else np.nan)
+            found.append(finding.cost.points if finding.verdict is Verdict.LEAK else np.nan)
         each = ", ".join(f"{one:.0f}" for one in found)
         print(f"784-{units}-{outputs}: {np.mean(found) / units:.3f} queries a unit ({each})", flush=True)
 
@@ -325,7 +325,7 @@ def outcome(finding: Finding[Weights], network: Weights) -> str:
     X = np.random.default_rng(0).standard_normal((2000, network.dimension))
     Y = network.predict(X)
     error = np.abs(finding.loot.predict(X) - Y).max() / np.abs(Y - Y.mean(0)).max()
-    return f"{finding.verdict.value}{' EXACT' * finding.loot.exact}, off {error:.0e}, {finding.cost.queries} queries"
+    return f"{finding.verdict.value}{' EXACT' * finding.loot.exact}, off {error:.0e}, {finding.cost.points} queries"
 
 
 def noise(seed: int) -> None:

@@ -42,7 +42,7 @@ def queries_a_unit(seeds: int) -> None:
             finding = GradientExtraction()(Gradients.of(network), truth={"weights": network}, context=Context(seed))
             seconds.append(time.perf_counter() - start)
             won += finding.verdict is Verdict.LEAK
-            found.append(finding.cost.queries / units)
+            found.append(finding.cost.points / units)
             errors.append(finding.scores["largest error at points"].value if finding.scores else np.inf)
         print(
             f"{units:5} {inputs:6} {outputs:7} | {np.mean(found):.2f} ({max(found):.2f}) | {max(errors):.0e} | "
@@ -62,9 +62,9 @@ def beside_the_published(seeds: int) -> None:
             published = PublishedExtraction(units=units)(Gradients.of(network), truth=truth, context=Context(seed))
             if published.verdict is not Verdict.LEAK:
                 continue  # a kink beyond the end of its line: it says so
-            ours.append(mine.cost.queries / units)
-            theirs.append(published.cost.queries / units)
-            ratios.append(published.cost.queries / mine.cost.queries)
+            ours.append(mine.cost.points / units)
+            theirs.append(published.cost.points / units)
+            ratios.append(published.cost.points / mine.cost.points)
             errors.append(
                 (mine.scores["largest error at points"].value, published.scores["relative error at fresh points"].value)
             )
@@ -89,7 +89,7 @@ def trained(count: int) -> None:
         for name, options in (("anywhere", {}), ("in the box", {"low": 0.0, "high": 1.0})):
             finding = GradientExtraction(**options)(Gradients.of(network), truth=truth, context=Context(seed))
             scores = {key: f"{score.value:.3g}" for key, score in finding.scores.items()}
-            print(seed, name, finding.verdict.value, finding.cost.queries, scores, flush=True)
+            print(seed, name, finding.verdict.value, finding.cost.points, scores, flush=True)
 
 
 def large() -> None:
@@ -100,7 +100,7 @@ def large() -> None:
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     error = finding.scores["largest error at points"].value
     print(
-        f"10,000 units: {finding.verdict.value}, {finding.cost.queries / 1e4:.2f} queries a unit, error {error:.0e}, ",
+        f"10,000 units: {finding.verdict.value}, {finding.cost.points / 1e4:.2f} queries a unit, error {error:.0e}, ",
         end="",
     )
     print(f"{seconds:.0f} s, {memory:.1f} GiB with the target in the same process")

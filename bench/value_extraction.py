@@ -48,7 +48,7 @@ def row(name, findings):
     if not won:
         return f"| {name} | 0 of {len(findings)} | | | | |"
     rates, errors = ([one.scores[key].value for one in won] for key in ("queries per parameter", "largest weight error"))
-    queries = [one.cost.queries for one in won]
+    queries = [one.cost.points for one in won]
     return (
         f"| {name} | {len(won)} of {len(findings)} | {np.median(queries):.0f} ({max(queries)}) | "
         f"{np.median(rates):.3f} ({max(rates):.3f}) | {np.median(errors):.0e} ({max(errors):.0e}) | "
@@ -213,9 +213,9 @@ def against_art(python, seeds):
             _, queries, error, seconds, said = lines[0].split("|")
             finding = attack(network, seed)
             ours = finding.scores["relative error at fresh points"].value if finding.scores else np.nan
-            ratio = f"{int(queries) / finding.cost.queries:.0f}" + ("" if said == "complete" else ", ART not complete")
+            ratio = f"{int(queries) / finding.cost.points:.0f}" + ("" if said == "complete" else ", ART not complete")
             print(
-                f"| {kind} | {seed} | {queries}, {error}, {seconds} ({said}) | {finding.cost.queries}, {ours:.0e}, "
+                f"| {kind} | {seed} | {queries}, {error}, {seconds} ({said}) | {finding.cost.points}, {ours:.0e}, "
                 f"{finding.cost.seconds:.1f} ({finding.verdict.value}) | {ratio} |",
                 flush=True,
             )

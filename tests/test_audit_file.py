@@ -219,17 +219,6 @@ def make_files(folder: Path) -> Array:
     return X
 
 
-# The example with a url is read against a real server, in the tests of remote targets.
-ON_DISK = sorted(path for path in EXAMPLES.glob("*.toml") if "url" not in path.stem)
-
-
-@pytest.mark.parametrize("example", ON_DISK, ids=lambda path: path.stem)
-def test_every_example_in_the_documentation_can_be_read(example: Path, tmp_path: Path) -> None:
-    make_files(tmp_path)
-    described = read(tmp_path, example.read_text())
-    assert described.held
-
-
 def test_hyperparameters_of_a_model_file_can_be_the_truth(tmp_path: Path) -> None:
     make_files(tmp_path)
     described = read(

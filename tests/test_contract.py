@@ -108,7 +108,7 @@ def test_options_are_frozen_checked_and_unknown_ones_refused_with_the_nearest() 
 def test_a_finding_carries_cost_remedy_and_provenance_without_the_attack_doing_anything() -> None:
     finding = Norm()(Predictions(double, 2), TrainingData(X), context=Context(5))
     assert finding.verdict is Verdict.LEAK
-    assert finding.cost.queries == 3
+    assert finding.cost.points == 3
     assert finding.cost.seconds > 0
     assert finding.remedy == ("Answer less.",)
     assert finding.provenance.options == {"power": 2.0}
@@ -130,7 +130,7 @@ class Explains(Attack[Gradients, Parameters]):
 
 def test_a_value_and_a_gradient_at_one_point_are_one_query() -> None:
     finding = Explains()(Gradients(double, 2, gradient=double))
-    assert finding.cost.queries == 4 * len(X)
+    assert finding.cost.points == 4 * len(X)
 
 
 def test_a_target_that_changes_the_shape_of_its_answers_is_not_applicable() -> None:
@@ -232,8 +232,8 @@ def test_queries_of_a_piece_that_is_found_again_count_again() -> None:
     for _ in range(2):
         finding = Asks()(Predictions(double, 2), context=Context(budget=Budget(queries=100), memory=memory))
         assert finding.partial
-        assert finding.cost.queries == 60
-    assert Asks()(Predictions(double, 2), context=Context(memory=memory)).cost.queries == 120
+        assert finding.cost.points == 60
+    assert Asks()(Predictions(double, 2), context=Context(memory=memory)).cost.points == 120
 
 
 def test_a_method_that_returns_nothing_is_named() -> None:

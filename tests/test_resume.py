@@ -51,7 +51,7 @@ def content(folder: Path) -> str:
     """Everything the audit found, without the time it took."""
     record = reopen(folder / "runs" / "audit")
     assert record.complete
-    return fingerprint([replace(finding, cost=Cost(finding.cost.queries)) for finding in record.findings])
+    return fingerprint([replace(finding, cost=Cost(finding.cost.points)) for finding in record.findings])
 
 
 def arrays(folder: Path) -> dict[str, bytes]:

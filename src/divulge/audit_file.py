@@ -44,7 +44,7 @@ def read(path: Path, *, allow_pickle: bool = False) -> AuditFile:
     if not out.strip():
         raise BadInput(f"{path}: expected the name of a run folder for 'out', got an empty one; name a folder")
     out = path.parent / out
-    opener = _Opener(path.parent, out / "ledger.sqlite", allow_pickle)
+    opener = _Opener(path.parent, allow_pickle)
     sections = _value(document, "held", dict, {}, path)
     if not sections:
         raise BadInput(f"{path}: expected at least one [held.NAME] section, got none; say what an attacker holds")
@@ -80,7 +80,7 @@ def open_source(kind: str, source: str, *, allow_pickle: bool = False) -> Access
             with suppress(tomllib.TOMLDecodeError):
                 options[key] = tomllib.loads(f"value = {value}")["value"]
     key = "url" if "://" in name else "file"
-    return _Opener(Path(), Path("ledger.sqlite"), allow_pickle).open({key: name, **options}, source, kind)
+    return _Opener(Path(), allow_pickle).open({key: name, **options}, source, kind)
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,6 @@ class _Opener:
     """Turns a section of the file into something held."""
 
     home: Path
-    ledger: Path
     allow_pickle: bool
 
     def open(self, section: Any, where: str, kind: str | None = None) -> Access:
@@ -125,7 +124,9 @@ class _Opener:
     def _url(self, kind: str, source: str, options: Mapping[str, Any]) -> Access:
         from divulge.targets import remote
 
-        return remote.connect(kind, source, options, ledger=self.ledger)
+        given = [name for name in ("authority", "certificate", "key") if name in options]
+        files = {name: str(self.home / str(options[name])) for name in given}
+        return remote.connect(kind, source, {**options, **files})
 
     def _dataset(self, kind: str, source: str, options: Mapping[str, Any]) -> Access:
         from divulge import datasets

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
 from divulge import graph, registry
-from divulge.contract import Access, Attack, Budget, Finding, Holding, Procedure, Record, Truth, Verdict
+from divulge.contract import Access, Attack, Budget, Finding, Holding, Predictions, Procedure, Record, Truth, Verdict
+from divulge.contract.service import LOOKING, SCORING, Account, charged_to, services
 from divulge.errors import BadInput, refuse_unknown
 from divulge.graph import Held, Step
-from divulge.run_folder import locked, versions
+from divulge.run_folder import LEDGER, locked, versions
 from divulge.runner import Observer, Runner
 from divulge.storage import fingerprint, load, save
 
@@ -69,13 +71,58 @@ def audit(
         raise BadInput("expected the name of a run folder for out, got an empty one; name a folder")
     folder = Path(out) if out is not None else None
     runner = Runner(folder, seed=seed, budget=budget, workers=workers, observer=observer)
-    pursuit = _Pursuit(title or "Audit", things, chosen, known, runner)
     if folder is None:
-        return Audit(pursuit.go(), None)
-    with locked(folder):
-        record = pursuit.go()
+        with _books(things, None, runner) as (kept, books):
+            return Audit(_Pursuit(title or "Audit", kept, chosen, known, runner, books).go(), None)
+    with locked(folder), _books(things, folder / LEDGER, runner) as (kept, books):
+        record = _Pursuit(title or "Audit", kept, chosen, known, runner, books).go()
     draw(folder, record)
     return Audit(record, folder)
+
+
+Books = Callable[[Iterable[Finding[Any]]], dict[str, tuple[int, int]]]
+"What servers were sent besides what findings say, by who asked: rows and requests."
+
+
+@contextmanager
+def _books(things: list[Held], path: Path | None, runner: Runner) -> Iterator[tuple[list[Held], Books]]:
+    """The ledger of a run folder, kept by every server that is asked; what it was sent in earlier runs counts again."""
+    asked = services(thing.access for thing in things if thing.access is not None)
+    if not asked:
+        yield things, lambda findings: {}
+        return
+    from divulge.targets.ledger import Ledger
+
+    with ExitStack() as stack:
+        ledger = stack.enter_context(Ledger(path or ":memory:"))
+        before = [service.token for service in asked]
+        for service in asked:
+            stack.enter_context(service.keeping(ledger, runner.observer.log))
+            stack.enter_context(charged_to(service, Account(LOOKING, runner.budget)))
+            service.watch = lambda: runner.observer.sent(*ledger.sent())
+        runner.budget.rows = ledger.sent()[0]
+        tokens = dict(zip(before, (service.token for service in asked), strict=True))
+
+        def besides(findings: Iterable[Finding[Any]]) -> dict[str, tuple[int, int]]:
+            sent = {who: ledger.sent(who) for who in (LOOKING, SCORING)}
+            told = [*sent.values(), *((finding.cost.rows, finding.cost.requests) for finding in findings)]
+            rest = tuple(total - sum(part) for total, part in zip(ledger.sent(), zip(*told, strict=True), strict=True))
+            sent["audits before this one"] = rest[0], rest[1]
+            return {who: both for who, both in sent.items() if any(both)}
+
+        yield [_renamed(thing, tokens) for thing in things], besides
+
+
+def _renamed(thing: Held, tokens: Mapping[str, str]) -> Held:
+    """What asks a server, with the name that its model has in the books of this run folder."""
+    access = thing.access
+    if not isinstance(access, Predictions) or access.service is None:
+        return thing
+    identity = access.identity
+    for before, token in tokens.items():
+        identity = identity.replace(before, token)
+    access = replace(access, identity=identity)
+    return replace(thing, access=access, fingerprint=fingerprint(access))
 
 
 def choose(
@@ -137,9 +184,11 @@ class _Pursuit:
     """One pass over the graph, with the record brought up to date after every finding."""
 
     def __init__(
-        self, title: str, things: list[Held], attacks: list[Procedure[Any, Any]], known: _Known, runner: Runner
-    ) -> None:
+        self, title: str, things: list[Held], attacks: list[Procedure[Any, Any]], known: _Known, runner: Runner,
+        books: Books,
+    ) -> None:  # fmt: skip
         self.title, self.things, self.attacks, self.known, self.runner = title, things, attacks, known, runner
+        self.books = books
         self.holdings = [_holding(thing) for thing in things]
         self.findings: list[Finding[Any]] = []
 
@@ -174,7 +223,7 @@ class _Pursuit:
     def _record(self, **rest: Any) -> Record:
         record = Record(
             self.title, tuple(self.holdings), tuple(self.findings), broken=registry.broken(),
-            seed=self.runner.seed, versions=versions(), **rest,
+            seed=self.runner.seed, versions=versions(), sent=self.books(self.findings), **rest,
         )  # fmt: skip
         if self.runner.folder:
             save(record, self.runner.folder / FINDINGS, prune=True)

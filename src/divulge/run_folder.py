@@ -1,4 +1,4 @@
-"""What lies in a run folder, and who may touch it: one lock, finished pieces, the version of the code that made them."""
+"""What lies in a run folder, and who may touch it: one lock, finished pieces, the ledger, the version of the code."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ from divulge.errors import BadInput, StorageError
 from divulge.storage import load, save, sweep
 
 LOCK = ".lock"
+LEDGER = "ledger.sqlite"
+"What servers were sent and answered; opened by whoever holds the lock."
 
 
 @contextmanager

@@ -15,9 +15,10 @@ import joblib
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from divulge.contract import Access, Budget, Context, Finding, Truth
+from divulge.contract import Access, Budget, Context, Cost, Finding, Truth, Verdict
 from divulge.contract.context import Forgetful, Memory, Task, one_by_one
-from divulge.errors import BadInput, StorageError, sentence
+from divulge.contract.service import SCORING, Account, charged, services
+from divulge.errors import BadInput, BudgetSpent, StorageError, TargetFailed, sentence
 from divulge.graph import Step
 from divulge.run_folder import Pieces, code_version, versions
 from divulge.storage import fingerprint, write
@@ -34,6 +35,8 @@ class Observer(Protocol):
 
     def ends(self, step: Step, finding: Finding[Any], kept: bool) -> None: ...
 
+    def sent(self, rows: int, requests: int) -> None: ...
+
 
 class Nobody:
     """Watches nothing."""
@@ -45,6 +48,8 @@ class Nobody:
     def log(self, sentence: str) -> None: ...
 
     def ends(self, step: Step, finding: Finding[Any], kept: bool) -> None: ...
+
+    def sent(self, rows: int, requests: int) -> None: ...
 
 
 class Runner:
@@ -81,10 +86,16 @@ class Runner:
             if not blind.partial:
                 pieces.keep("finding", blind)
         else:
-            self.budget.spent += blind.cost.queries
+            self._count_again(step, blind)
         finding = self._judged(step, self._signed(step, blind), truth, pieces)
         self.observer.ends(step, finding, kept)
         return finding
+
+    def _count_again(self, step: Step, kept: Finding[Any]) -> None:
+        """What a finding of an earlier run cost; the ledger knows what was sent to servers."""
+        self.budget.points += kept.cost.points
+        if not services(_accesses(step)):
+            self.budget.in_memory += kept.cost.points
 
     def key(self, step: Step) -> str:
         """Inputs, options, code and seed: when any of them differs, nothing old is used."""
@@ -114,10 +125,11 @@ class Runner:
             budget=self.budget,
             memory=self._pieces(step, "parts"),
             spread=self._spread,
+            asker=self.key(step),
         )
         try:
             with one_blas_thread():
-                return step.attack.attempt(_accesses(step), context)
+                return self._checked(step, step.attack.attempt(_accesses(step), context))
         except StorageError:
             raise
         except BadInput as error:
@@ -126,7 +138,21 @@ class Runner:
             return Finding.not_applicable(sentence(error))
         except Exception as error:  # one attack's bug must not cost the audit its other findings
             self._remember_failure(step)
-            return Finding.failed(sentence(f"{type(error).__name__}: {error}"), partial=True)
+            sent = [service.sent_for(self.key(step)) for service in services(_accesses(step))[:1]]
+            cost = Cost(rows=sent[0][0], requests=sent[0][1]) if sent else Cost()
+            return Finding.failed(sentence(f"{type(error).__name__}: {error}"), partial=True, cost=cost)
+
+    def _checked(self, step: Step, finding: Finding[Any]) -> Finding[Any]:
+        """The finding, unless a server's model was replaced while it was made: then it is of neither."""
+        try:
+            for service in services(_accesses(step)):
+                service.check(self.key(step))
+        except BudgetSpent:
+            return finding  # nothing is left to look with
+        except TargetFailed as error:
+            if finding.verdict is not Verdict.FAILED:
+                return Finding.failed(sentence(error), partial=True, cost=finding.cost)
+        return finding
 
     def _signed(self, step: Step, finding: Finding[Any]) -> Finding[Any]:
         """The finding with where it comes from, by the names that things have in this audit."""
@@ -152,7 +178,7 @@ class Runner:
         scored = _finding(pieces, name)
         if scored is None:
             try:
-                with one_blas_thread():
+                with one_blas_thread(), charged(_accesses(step), Account(SCORING, self.budget)):
                     scored = step.attack.judge(blind, _accesses(step), truth)
             except BadInput:
                 raise

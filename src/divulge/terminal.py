@@ -48,20 +48,51 @@ def line(step: Step, finding: Finding[Any], kept: bool) -> str:
     return f"{verdict}  {escape(step.attack.name)} on {escape(target(step))}{again}: {escape(finding.summary)}"
 
 
+class Traffic:
+    """What servers have been sent, and how fast it goes."""
+
+    def __init__(self) -> None:
+        self.rows = self.requests = 0
+        self.began, self.first = time.monotonic(), 0
+
+    def count(self, rows: int, requests: int) -> None:
+        if not self.requests:
+            self.began, self.first = time.monotonic(), rows
+        self.rows, self.requests = rows, requests
+
+    def __str__(self) -> str:
+        if not self.requests:
+            return ""
+        rate = (self.rows - self.first) / max(time.monotonic() - self.began, 1e-3)
+        return f"{_counted(self.rows, 'row')} sent in {_counted(self.requests, 'request')}, {rate:,.0f} rows a second"
+
+
 class Lines:
     """Plain lines for a log or a pipe."""
 
     def __init__(self, console: Console) -> None:
         self.console = console
-        self.last = time.monotonic()
+        self.began = self.last = time.monotonic()
+        self.done = ""
+        self.traffic = Traffic()
 
     def starts(self, step: Step) -> None:
-        self.last = time.monotonic()
+        self.began = self.last = time.monotonic()
+        self.done = ""
 
     def progress(self, done: int, total: int) -> None:
+        elapsed = time.monotonic() - self.began
+        self.done = f"{done} of {total}" + (f", {_seconds(elapsed * (total - done) / done)} left" if done else "")
+        self._say()
+
+    def sent(self, rows: int, requests: int) -> None:
+        self.traffic.count(rows, requests)
+        self._say()
+
+    def _say(self) -> None:
         if time.monotonic() - self.last >= QUIET_SECONDS:
             self.last = time.monotonic()
-            self.console.print(f"                {done} of {total}")
+            self.console.print(f"                {'; '.join(filter(None, (self.done, str(self.traffic))))}")
 
     def log(self, sentence: str) -> None:
         self.console.print(sentence, markup=False)
@@ -76,13 +107,19 @@ class Bars(Lines):
     def __init__(self, progress: Progress) -> None:
         super().__init__(progress.console)
         self.bar = progress
-        self.task = progress.add_task("starting", total=None)
+        self.step = "starting"
+        self.task = progress.add_task(self.step, total=None)
 
     def starts(self, step: Step) -> None:
-        self.bar.reset(self.task, total=None, description=escape(f"{step.attack.name} on {target(step)}"))
+        self.step = escape(f"{step.attack.name} on {target(step)}")
+        self.bar.reset(self.task, total=None, description=self.step)
 
     def progress(self, done: int, total: int) -> None:
         self.bar.update(self.task, completed=done, total=total)
+
+    def sent(self, rows: int, requests: int) -> None:
+        self.traffic.count(rows, requests)
+        self.bar.update(self.task, description=f"{self.step} · {self.traffic}")
 
 
 @contextmanager
@@ -104,6 +141,7 @@ def conclude(audit: Audit, *, as_json: bool) -> None:
         say_json(summary(audit))
         return
     out.print(f"\n{_counted(len(audit.leaks), 'leak')} in {_counted(len(audit.findings), 'finding')}.")
+    _show_sent(audit)
     for name, reason in audit.record.unmet.items():
         out.print(f"not started: {name} {reason}", markup=False)
     for name, reason in audit.record.broken.items():
@@ -114,6 +152,16 @@ def conclude(audit: Audit, *, as_json: bool) -> None:
         out.print(f"report: {audit.report}", markup=False)
 
 
+def _show_sent(audit: Audit) -> None:
+    """What servers were sent, for whom."""
+    attacks = [(finding.cost.rows, finding.cost.requests) for finding in audit.findings]
+    besides = list(audit.record.sent.values())
+    rows, requests = (sum(part) for part in zip((0, 0), *attacks, *besides, strict=True))
+    if requests:
+        others = ", ".join(f"{_counted(spent, 'row')} for {who}" for who, (spent, _) in audit.record.sent.items())
+        out.print(f"{_counted(rows, 'row')} sent in {_counted(requests, 'request')}{f' ({others})' if others else ''}.")
+
+
 def summary(audit: Audit) -> dict[str, Any]:
     """What a machine needs of an audit, without the arrays."""
     return {
@@ -122,6 +170,7 @@ def summary(audit: Audit) -> dict[str, Any]:
         "complete": audit.record.complete,
         "leaks": len(audit.leaks),
         "findings": [_finding(finding) for finding in audit.findings],
+        "sent": {who: {"rows": rows, "requests": requests} for who, (rows, requests) in audit.record.sent.items()},
         "not_started": dict(audit.record.unmet),
         "broken_plugins": dict(audit.record.broken),
         "versions": dict(audit.record.versions),
@@ -264,7 +313,9 @@ def _finding(finding: Finding[Any]) -> dict[str, Any]:
             name: {"value": _number(score.value), "null": _number(score.null), "null_of": score.null_of}
             for name, score in finding.scores.items()
         },
-        "queries": finding.cost.queries,
+        "points": finding.cost.points,
+        "rows": finding.cost.rows,
+        "requests": finding.cost.requests,
         "seconds": round(finding.cost.seconds, 3),
     }
 
@@ -295,7 +346,11 @@ def _is_array(tree: Any) -> bool:
 
 
 def _counted(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def _seconds(number: float) -> str:
+    return f"{number:.0f} s" if number < 120 else f"{number / 60:.0f} min"
 
 
 def _number(value: float) -> float | None:

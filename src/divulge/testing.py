@@ -35,7 +35,7 @@ def check_attack(attack: Procedure[Any, Any], *held: Access, truth: Mapping[str,
     with _silence():
         finding = attack(*(counter.access for counter in counters), truth=truth, context=Context(7))
     asked = sum(counter.rows for counter in counters)
-    _require(finding.cost.queries == asked, f"it sent {asked} queries and reports {finding.cost.queries}")
+    _require(finding.cost.points == asked, f"it sent {asked} queries and reports {finding.cost.points}")
     _require(finding.cost.seconds > 0, "it reports no time")
     _require([fingerprint(access) for access in held] == before, "it changed what it was handed")
     with tempfile.TemporaryDirectory() as folder:
@@ -110,7 +110,7 @@ def _runs_resume(attack: Procedure[Any, Any], held: tuple[Access, ...]) -> None:
 
 def _content(finding: Finding[Any]) -> str:
     """Everything but the time it took."""
-    return fingerprint(replace(finding, cost=Cost(finding.cost.queries)))
+    return fingerprint(replace(finding, cost=Cost(finding.cost.points)))
 
 
 class _Kept:

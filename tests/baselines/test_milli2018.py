@@ -35,7 +35,7 @@ def test_a_network_is_copied_exactly_for_the_published_price() -> None:
     price = finding.scores["queries per unit"]
     assert price.value == pytest.approx(24, abs=1)
     assert price.null == 21
-    assert finding.cost.queries == 10 * price.value + 40
+    assert finding.cost.points == 10 * price.value + 40
 
 
 def test_values_alone_cost_a_dimension_more_and_leave_fewer_digits() -> None:

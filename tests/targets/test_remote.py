@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -11,20 +10,22 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import stamina
 
-from divulge import audit_file
 from divulge.contract import Array, Gradients, Predictions
-from divulge.errors import BadInput, StorageError
+from divulge.contract.service import Account
+from divulge.errors import BadInput, TargetFailed
 from divulge.solvers.piecewise.explanation_kind import probe
-from divulge.targets import remote
+from divulge.targets import remote, wire
 from divulge.targets.ledger import Ledger
 
 from . import served_network
@@ -38,10 +39,20 @@ X = np.random.default_rng(0).standard_normal((20, 4))
 
 
 @pytest.fixture(autouse=True)
-def _without_waiting(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """How long a client would have waited; here nobody does."""
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    with stamina.set_testing(True, attempts=4, cap=True):
-        yield
+    waited: list[float] = []
+    monkeypatch.setattr(wire, "sleep", waited.append)
+    return waited
+
+
+@contextmanager
+def kept(held: Predictions, path: Path) -> Iterator[Ledger]:
+    """What a run folder does: the answers of something held are kept in its ledger."""
+    assert held.service is not None
+    with Ledger(path) as ledger, held.service.keeping(ledger, print):
+        yield ledger
 
 
 def free_ports(count: int) -> list[int]:
@@ -131,17 +142,6 @@ def test_values_and_gradients_come_to_the_last_digit(mlserver: str, explanation:
     np.testing.assert_array_equal(held.gradient(X), served_network.gradient(X))
 
 
-def test_the_example_in_the_documentation_connects_and_never_pays_twice(mlserver: str, tmp_path: Path) -> None:
-    example = Path(__file__).parents[2] / "docs" / "examples" / "gradients-url.toml"
-    text = example.read_text().replace("http://127.0.0.1:8080/v2/models", mlserver)
-    (tmp_path / "audit.toml").write_text(text)
-    for _ in range(2):
-        held = audit_file.read(tmp_path / "audit.toml").held["api"]
-        assert isinstance(held, Gradients)
-        np.testing.assert_array_equal(held.gradient(X), served_network.gradient(X))
-    assert Ledger(tmp_path / "runs" / "audit" / "ledger.sqlite").sent() == len(X)
-
-
 def test_predictions_need_no_explanation(mlserver: str) -> None:
     held = remote.connect("predictions", f"{mlserver}/mine/", {"output": "value", "batch": 7})
     assert type(held) is Predictions
@@ -156,10 +156,11 @@ def test_points_travel_in_the_shape_the_model_takes(mlserver: str) -> None:
 
 
 def test_two_points_that_single_precision_cannot_tell_apart_are_one_query(mlserver: str, tmp_path: Path) -> None:
-    held = remote.connect("predictions", f"{mlserver}/single", {"output": "value"}, ledger=tmp_path / "ledger")
-    answers = held.value(np.vstack([X[0], X[0] + 1e-12]))
+    held = remote.connect("predictions", f"{mlserver}/single", {"output": "value"})
+    with kept(held, tmp_path / "ledger") as ledger:
+        answers = held.value(np.vstack([X[0], X[0] + 1e-12]))
+        assert ledger.answers() == 1
     assert answers[0] == answers[1] == served_network.value(X[:1].astype(np.float32).astype(float)).astype(np.float32)
-    assert Ledger(tmp_path / "ledger").sent() == 1
 
 
 @pytest.mark.parametrize(("output", "kind"), [("gradient", "gradient"), ("magnitude", "absolute gradient")])
@@ -169,23 +170,22 @@ def test_the_kind_of_explanation_is_found_over_http(mlserver: str, output: str, 
     assert probe(held.value, held.gradient, held.dimension, np.random.default_rng(0)) == kind
 
 
-def test_a_second_audit_sends_nothing(mlserver: str, tmp_path: Path) -> None:
+def test_a_second_audit_only_looks(mlserver: str, tmp_path: Path) -> None:
     options = {"output": "value", "explanation": "output:gradient"}
-    for _ in range(2):
-        held = remote.connect("gradients", f"{mlserver}/mine", options, ledger=tmp_path / "ledger")
+    for audits in (1, 2):
+        held = remote.connect("gradients", f"{mlserver}/mine", options)
         assert isinstance(held, Gradients)
-        held.value(X)
-        held.gradient(X)
-        assert Ledger(tmp_path / "ledger").sent() == 40
-    assert held.identity == "; ".join(
-        f"{mlserver}/mine version 3 numpy FP64 {kind}" for kind in ("value value", "gradient gradient")
-    )
+        with kept(held, tmp_path / "ledger") as ledger:
+            held.value(X)
+            held.gradient(X)
+            assert ledger.sent() == (20 + 2 * audits, 1 + audits)
+    assert held.identity.startswith(f"{mlserver}/mine oip-v2 version 3 numpy FP64 answering ")
 
 
 @pytest.mark.parametrize(
     ("path", "options", "sentence"),
     [
-        ("none", {}, "answered 404 Not Found: Model none not found; check the name of the model"),
+        ("none", {}, "404 Not Found: Model none not found; the server has: mine, mine-explainer, pictures, single; use one"),
         ("mine/versions/9", {}, "Model mine with version 9 not found; check the name of the model, its version"),
         ("mine", {}, "expected one output of .*, got value, gradient, magnitude; choose one with option 'output'"),
         ("mine", {"output": "logits"}, "expected output 'logits' of .* that has: value, gradient, magnitude; use one"),
@@ -200,21 +200,19 @@ def test_what_does_not_fit_the_model_is_named(mlserver: str, path: str, options:
 
 def test_an_explainer_that_is_not_there_is_named(mlserver: str) -> None:
     options = {"output": "value", "explanation": "model:nobody"}
-    with pytest.raises(BadInput, match="Model nobody not found"):
+    with pytest.raises(BadInput, match="Model nobody not found; the server has: mine, mine-explainer"):
         remote.connect("gradients", f"{mlserver}/mine", options)
 
 
 def test_what_the_server_says_of_an_error_is_passed_on(mlserver: str) -> None:
     held = remote.connect("predictions", f"{mlserver}/mine", {"output": "value"})
-    with pytest.raises(BadInput, match="points above 1000 are out of range; check input, output, dimension and datatype"):
+    with pytest.raises(BadInput, match="points above 1000 are out of range; check what the model takes"):
         held.value(1e6 * np.ones((1, 4)))
 
 
 def test_an_output_that_is_no_gradient_is_refused(mlserver: str) -> None:
-    held = remote.connect("gradients", f"{mlserver}/mine", {"output": "gradient", "explanation": "output:value"})
-    assert isinstance(held, Gradients)
-    with pytest.raises(BadInput, match=r"expected explanations of shape \(n, 4\) .*, got \(20,\); choose the output"):
-        held.gradient(X)
+    with pytest.raises(BadInput, match=r"expected explanations of shape \(n, 4\) .*, got \(2,\); choose the output"):
+        remote.connect("gradients", f"{mlserver}/mine", {"output": "gradient", "explanation": "output:value"})
 
 
 # A server of our own, for what MLServer does not do.
@@ -303,8 +301,8 @@ def test_explanations_come_from_the_older_protocol(stub: Stub) -> None:
 
 
 def test_a_full_jacobian_keeps_its_outputs(stub: Stub) -> None:
-    stub.answer = lambda body: {"explanations": [[row, row, row] for row in body["instances"]]}
     held = remote.connect("gradients", stub.url, {"explanation": "v1"})
+    stub.answer = lambda body: {"explanations": [[row, row, row] for row in body["instances"]]}
     assert isinstance(held, Gradients)
     assert held.gradient(X).shape == (20, 3, 4)
 
@@ -312,23 +310,68 @@ def test_a_full_jacobian_keeps_its_outputs(stub: Stub) -> None:
 def test_a_new_version_is_asked_again_and_the_old_one_is_not(stub: Stub, tmp_path: Path) -> None:
     answers, counts = [], []
     for stub.version, stub.factor in (("1", 1.0), ("2", 2.0), ("1", 1.0)):
-        held = remote.connect("predictions", stub.url, {}, ledger=tmp_path / "ledger")
-        answers.append(held.value(X))
+        held = remote.connect("predictions", stub.url, {})
+        with kept(held, tmp_path / "ledger") as ledger:
+            answers.append(held.value(X))
+            assert ledger.sent()[0] == len(stub.rows)
         counts.append(len(stub.rows))
     np.testing.assert_array_equal(answers[1], 2 * answers[0])
     np.testing.assert_array_equal(answers[2], answers[0])
-    assert counts == [20, 40, 40]
+    assert counts == [22, 44, 46]
 
 
-def test_a_model_replaced_without_a_version_is_noticed(stub: Stub, tmp_path: Path) -> None:
-    stub.version = None
-    before, same = (remote.connect("predictions", stub.url, {}, ledger=tmp_path / "ledger") for _ in range(2))
-    assert before.identity == same.identity
-    old = before.value(X)
-    stub.factor = 2.0
-    after = remote.connect("predictions", stub.url, {}, ledger=tmp_path / "ledger")
-    assert after.identity != before.identity
-    np.testing.assert_array_equal(after.value(X), 2 * old)
+@pytest.mark.parametrize("version", [None, "1"])
+def test_a_model_replaced_between_two_runs_is_noticed(stub: Stub, tmp_path: Path, version: str | None) -> None:
+    stub.version = version
+    tokens: list[str] = []
+    said: list[str] = []
+    for stub.factor in (1.0, 1.0 + 1e-14, 2.0, 1.0):
+        held = remote.connect("predictions", stub.url, {})
+        assert held.service is not None
+        with Ledger(tmp_path / "ledger") as ledger, held.service.keeping(ledger, said.append):
+            tokens.append(held.service.token)
+            np.testing.assert_allclose(held.value(X)[:, 0], stub.factor * served_network.value(X), rtol=1e-13)
+    assert tokens[0] == tokens[1] == tokens[3] != tokens[2]
+    assert [sentence.partition(" ")[2] for sentence in said] == [
+        "answers otherwise than in an earlier run: what it said then is set aside"
+    ]
+    assert len(stub.rows) == 4 * 2 + 2 * 20 + 2  # a look each, both models once, and a second look to tell it from noise
+
+
+def test_a_model_replaced_while_it_is_asked_is_noticed_and_its_answers_are_forgotten(stub: Stub, tmp_path: Path) -> None:
+    held = remote.connect("predictions", stub.url, {})
+    assert held.service is not None
+    with kept(held, tmp_path / "ledger") as ledger:
+        held.service.account = Account("before")
+        held.value(X[:5])
+        held.service.check("before")
+        held.service.account = Account("after")
+        held.value(X[5:10])
+        stub.factor = 2.0
+        held.value(X[10:])
+        with pytest.raises(TargetFailed, match="was replaced while it was audited; run the audit again"):
+            held.service.check("after")
+        assert ledger.answers() == 5
+        with pytest.raises(TargetFailed, match="was replaced"):
+            held.value(X)
+
+
+def test_a_model_that_never_answers_twice_the_same_is_no_other_one(stub: Stub, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    plain = stub.reply
+
+    def noisy(path: str, body: Any, headers: dict[str, str]) -> Reply:
+        stub.factor = float(rng.uniform(1, 2))
+        return plain(path, body, headers)
+
+    stub.reply = noisy  # type: ignore[method-assign]  # this stub alone answers so
+    for _ in range(3):
+        held = remote.connect("predictions", stub.url, {})
+        assert held.service is not None
+        with kept(held, tmp_path / "ledger") as ledger:
+            held.value(X)
+            held.service.check("me")
+            assert ledger.answers() == 20
 
 
 def test_a_version_that_changes_under_way_is_refused(stub: Stub) -> None:
@@ -342,44 +385,49 @@ def test_several_versions_must_be_told_apart(stub: Stub) -> None:
     stub.metadata = {"versions": ["1", "2"]}
     with pytest.raises(BadInput, match="has versions 1, 2 and an audit is of one; add /versions/2 to the url"):
         remote.connect("predictions", stub.url, {})
+    stub.version = "2"
     assert " version 2 " in remote.connect("predictions", f"{stub.url}/versions/2", {}).identity
 
 
 @pytest.mark.parametrize("status", [429, 500, 503])
-def test_a_busy_server_is_asked_four_times(stub: Stub, status: int) -> None:
-    held = remote.connect("predictions", stub.url, {})
+def test_a_busy_server_is_asked_again_after_the_pause_it_wants(stub: Stub, status: int, pauses: list[float]) -> None:
+    held = remote.connect("predictions", stub.url, {"patience": 5.0})
     stub.asked.clear()
     stub.refusals = 3 * [(status, {"Retry-After": "1"}, {"error": "busy"})]
     np.testing.assert_array_equal(held.value(X)[:, 0], served_network.value(X))
     assert len(stub.asked) == 4
-    refusal: Reply = (status, {}, b"<h1>sorry,\nbusy</h1>")
+    assert pauses == [1.0, 1.0, 1.0]
+    refusal: Reply = (status, {"Retry-After": "6"} if status != 500 else {}, b"<h1>sorry,\nbusy</h1>")
     stub.refusals = 4 * [refusal]
-    with pytest.raises(
-        BadInput, match=rf"answered {status} .*: <h1>sorry, busy</h1>; .*run again: what was answered is kept"
-    ):
+    sentence = (
+        rf"answered {status} .*: <h1>sorry, busy</h1>; .*run again" if status == 500 else "left alone for 6 seconds; run"
+    )
+    with pytest.raises(TargetFailed, match=f"{sentence}.*: what was answered is kept"):
         held.value(X + 1)
-    assert not stub.refusals
+    assert len(stub.refusals) == (0 if status == 500 else 3)
 
 
-@pytest.mark.parametrize(("header", "pause"), [("2", 2.0), ("3600", 30.0), ("soon", True), (None, True)])
-def test_a_server_that_asks_for_a_pause_gets_it_within_bounds(header: str | None, pause: float | bool) -> None:
-    import httpx2
+@pytest.mark.parametrize(
+    ("header", "pause"),
+    [("2", 2.0), (" 3600", 3600.0), ("soon", None), ("", None), ("-1", None), ("Sun, 06 Nov 1994 08:49:37 GMT", 0.0)],
+)
+def test_a_pause_is_wanted_in_seconds_or_until_a_date(header: str, pause: float | None) -> None:
+    assert wire.wanted_pause(header) == pause
 
-    from divulge.targets import wire
 
-    request = httpx2.Request("GET", "http://127.0.0.1")
-    response = httpx2.Response(429, headers={} if header is None else {"Retry-After": header}, request=request)
-    assert wire._pause(httpx2.HTTPStatusError("busy", request=request, response=response)) == pause
+def test_a_date_to_come_is_waited_for() -> None:
+    later = format_datetime(datetime.now(UTC) + timedelta(seconds=100), usegmt=True)
+    assert 90 < (wire.wanted_pause(later) or 0) <= 100
 
 
 @pytest.mark.parametrize(
     ("refusal", "sentence"),
     [
-        ((400, {}, {"error": "no such tensor"}), "answered 400 Bad Request: no such tensor; check input, output"),
-        ((422, {}, {"detail": [{"msg": "field required"}]}), "answered 422 .*field required.*; check input, output"),
+        ((400, {}, {"error": "no such tensor"}), "answered 400 Bad Request: no such tensor; check what the model takes"),
+        ((422, {}, {"detail": [{"msg": "field required"}]}), "answered 422 .*field required.*; check what the model takes"),
         ((401, {}, {}), "answered 401 Unauthorized: {}; set token_env"),
         ((307, {"Location": "http://127.0.0.1/else"}, b""), "307 .*: go to http://127.0.0.1/else; use that address"),
-        ((200, {}, b"<html>"), "expected JSON from .*, got '<html>'; check that the server speaks V2"),
+        ((200, {}, b"<html>"), "expected JSON from .*, got '<html>'; check the address and the protocol"),
         ((200, {}, [1, 2]), r"expected V2 model metadata at .*, got \[1, 2\]; check that the server speaks V2"),
         ((200, {}, {"inputs": [{"name": "x"}]}), "expected V2 model metadata at .*; check that the server speaks V2"),
     ],
@@ -388,37 +436,55 @@ def test_a_refusal_is_said_once(stub: Stub, refusal: Reply, sentence: str) -> No
     stub.refusals = [refusal]
     with pytest.raises(BadInput, match=sentence):
         remote.connect("predictions", stub.url, {})
-    assert len(stub.asked) == 1
+    assert sum(path == "/v2/models/mine" for path, _, _ in stub.asked) == 1
 
 
 @pytest.mark.parametrize(
     ("answer", "sentence"),
     [
-        ({"outputs": [tensor_of([1.0])]}, r"expected 20 rows in output 'value' of .* for 20 points, got shape \(1,\)"),
-        ({"outputs": [tensor_of(20 * [None])]}, "expected finite numbers in output 'value' of .*, got NaN or infinity"),
-        ({"outputs": [tensor_of(20 * [float("nan")])]}, "expected finite numbers in output 'value'"),
-        ({"outputs": [tensor_of(20 * ["cat"])]}, r"expected numbers of shape \[20\] in output 'value'"),
-        ({"outputs": [tensor_of([1.0, 2.0], [20])]}, r"expected numbers of shape \[20\] .*, got \[1.0, 2.0\]"),
-        ({"outputs": [tensor_of([1.0]), tensor_of([1.0], name="p")]}, "expected one output of .*, got value, p; choose"),
-        ({"outputs": []}, "expected a V2 answer from .*; check the server"),
-        ({"predictions": [1.0]}, "expected a V2 answer from .*, got {'predictions': .*; check the server"),
-        ([], "expected a V2 answer from"),
+        ({"outputs": [tensor_of([1.0])]}, r"expected 20 rows in the answer of .* for 20 points, got shape \(1,\)"),
+        ({"outputs": [tensor_of(20 * [None])]}, "expected finite numbers in the answer of .*, got NaN or infinity"),
+        ({"outputs": [tensor_of(20 * [float("nan")])]}, "expected finite numbers in the answer"),
+        ({"outputs": [tensor_of(20 * ["cat"])]}, "expected numbers in the answer of .*cat.*; choose another"),
+        ({"outputs": [tensor_of([1.0, 2.0], [20])]}, "expected numbers in the answer of"),
+        ({"outputs": []}, r"expected \$\['outputs'\]\[0\] in the answer of .*, found nothing there; it begins"),
+        ({"predictions": [1.0]}, 'found nothing there; it begins {"predictions": '),
+        ([], "found nothing there; it begins \\[\\]"),
+        (b'{"outputs": [{"name"', "expected JSON from .*, got '{.outputs.*'; check the address"),
     ],
 )
 def test_a_wrong_answer_is_named_and_not_kept(stub: Stub, tmp_path: Path, answer: Any, sentence: str) -> None:
-    held = remote.connect("predictions", stub.url, {}, ledger=tmp_path / "ledger")
-    stub.answer = lambda body: answer
-    with pytest.raises(BadInput, match=sentence):
-        held.value(X)
-    stub.answer = None
-    np.testing.assert_array_equal(held.value(X)[:, 0], served_network.value(X))
+    held = remote.connect("predictions", stub.url, {})
+    with kept(held, tmp_path / "ledger") as ledger:
+        stub.answer = lambda body: answer
+        with pytest.raises(TargetFailed, match=sentence):
+            held.value(X)
+        stub.answer = None
+        np.testing.assert_array_equal(held.value(X)[:, 0], served_network.value(X))
+        assert ledger.sent() == (2 + 20 + 20, 3)  # what it answered wrongly it may have charged
+
+
+def test_what_may_have_been_charged_is_repeated_only_where_the_auditor_allows_it(stub: Stub, tmp_path: Path) -> None:
+    held = remote.connect("predictions", stub.url, {"repeat": 1})
+    replies: Iterator[Any] = iter([{"outputs": []}])
+    plain = stub.reply
+
+    def once_wrong(path: str, body: Any, headers: dict[str, str]) -> Reply:
+        status, said, answer = plain(path, body, headers)
+        return status, said, next(replies, answer)
+
+    stub.reply = once_wrong  # type: ignore[method-assign]  # this stub alone answers so
+    with kept(held, tmp_path / "ledger") as ledger:
+        np.testing.assert_array_equal(held.value(X)[:, 0], served_network.value(X))
+        assert ledger.sent() == (2 + 20 + 20, 3)
+        assert len(stub.rows) == 42
 
 
 def test_an_explanation_that_is_no_list_of_numbers_is_named(stub: Stub) -> None:
     held = remote.connect("gradients", stub.url, {"explanation": "v1"})
     assert isinstance(held, Gradients)
     stub.answer = lambda body: {"explanations": {"meta": "anchors"}}
-    with pytest.raises(BadInput, match=r"expected a list of explanations from .*:explain, got .*; check that it gives"):
+    with pytest.raises(TargetFailed, match=r"expected numbers in the answer of .*:explain, got .*anchors.*; choose another"):
         held.gradient(X)
 
 
@@ -449,6 +515,7 @@ def test_options_say_what_metadata_does_not(stub: Stub) -> None:
     held.value(X)
     body = stub.asked[-1][1]
     assert (body["inputs"][0]["name"], body["inputs"][0]["datatype"]) == ("x", "FP32")
+    assert body["inputs"][0]["shape"] == [20, 4]
     assert body["outputs"] == [{"name": "value"}]
 
 
@@ -485,12 +552,27 @@ def test_a_server_that_says_nothing_is_given_up_after_the_timeout() -> None:
 
 @pytest.mark.parametrize(
     "url",
-    ["127.0.0.1:8080/v2/models/m", "http://h/v1/models/m", "http://h/v2/models/", "http://me:pw@h/v2/models/m",
-     "http://h/v2/models/m/infer", "http://h/v2/models/m?key=1", "ftp://h/v2/models/m"],
-)  # fmt: skip
+    ["http://127.0.0.1:9/v2/models/", "http://127.0.0.1:9/v2/models/m/infer", "http://127.0.0.1:9/v2/models/m?key=1"],
+)
 def test_an_address_of_no_model_is_refused(url: str) -> None:
     with pytest.raises(BadInput, match=r"expected a url such as http://127.0.0.1:8080/v2/models/mine, got"):
         remote.connect("predictions", url, {})
+
+
+@pytest.mark.parametrize(
+    "url", ["127.0.0.1:8080/v2/models/m", "http://me:pw@h/v2/models/m", "ftp://h/v2/models/m", "http:///m"]
+)
+def test_what_is_no_address_is_refused(url: str) -> None:
+    with pytest.raises(BadInput, match="a url that begins with http:// or https:// and holds no password") as raised:
+        remote.connect("predictions", url, {})
+    assert "pw" not in str(raised.value)
+
+
+def test_an_address_without_its_protocol_asks_for_it() -> None:
+    with pytest.raises(
+        BadInput, match=r"expected the protocol of http://h/score, got none; write protocol = one of .*oip-v2"
+    ):
+        remote.connect("predictions", "http://h/score", {})
 
 
 @pytest.mark.parametrize(
@@ -517,8 +599,8 @@ def test_options_are_checked_before_anything_is_sent(kind: str, options: dict[st
     [
         (np.zeros((2, 3)), r"expected query points of shape \(n, 4\), got \(2, 3\); reshape them"),
         (np.zeros(4), r"expected query points of shape \(n, 4\), got \(4,\)"),
-        (np.full((1, 4), np.nan), "expected query points that FP32 can hold, got NaN or infinity"),
-        (np.full((1, 4), 1e300), "expected query points that FP32 can hold, got NaN or infinity"),
+        (np.full((1, 4), np.nan), "expected query points that single precision can hold, got NaN or infinity"),
+        (np.full((1, 4), 1e300), "expected query points that single precision can hold, got NaN or infinity"),
     ],
 )
 def test_points_that_cannot_be_sent_are_refused(stub: Stub, points: Array, sentence: str) -> None:
@@ -527,54 +609,12 @@ def test_points_that_cannot_be_sent_are_refused(stub: Stub, points: Array, sente
         held.value(points)
 
 
-def test_a_ledger_that_cannot_be_opened_is_named(stub: Stub, tmp_path: Path) -> None:
-    (tmp_path / "ledger").write_text("no database" * 100)
-    with pytest.raises(StorageError, match="the file is damaged"):
-        remote.connect("predictions", stub.url, {}, ledger=tmp_path / "ledger")
-
-
-KILLED = """
-import sys
-from pathlib import Path
-import numpy as np
-from divulge.targets import remote
-
-held = remote.connect("predictions", sys.argv[1], {"batch": 5}, ledger=Path(sys.argv[2]))
-held.value(np.arange(80.0).reshape(20, 4))
-"""
-
-
-def test_what_a_killed_audit_was_answered_is_not_asked_again(stub: Stub, tmp_path: Path) -> None:
-    reached, release = threading.Event(), threading.Event()
-    plain = stub.reply
-
-    def third_waits(path: str, body: Any, headers: dict[str, str]) -> Reply:
-        reply = plain(path, body, headers)
-        if len(stub.rows) == 15:
-            reached.set()
-            release.wait(PATIENCE)
-        return reply
-
-    stub.reply = third_waits  # type: ignore[method-assign]  # this stub alone answers so
-    command = [sys.executable, "-c", KILLED, stub.url, str(tmp_path / "ledger")]
-    with subprocess.Popen(command) as process:
-        assert reached.wait(PATIENCE)
-        process.send_signal(signal.SIGKILL)
-    release.set()
-    stub.reply = plain  # type: ignore[method-assign]  # as before
-    stub.asked.clear()
-    points = np.arange(80.0).reshape(20, 4)
-    held = remote.connect("predictions", stub.url, {"batch": 5}, ledger=tmp_path / "ledger")
-    np.testing.assert_allclose(held.value(points)[:, 0], served_network.value(points), rtol=1e-12)
-    assert stub.rows == list(points[10:, 0])
-
-
 def test_the_http_client_is_loaded_only_when_it_is_used() -> None:
-    code = "import sys, divulge.targets.remote; sys.exit(not {'httpx2', 'stamina'}.isdisjoint(sys.modules))"
+    code = "import sys, divulge.targets.remote; sys.exit(not {'httpx2', 'orjson', 'jsonpath'}.isdisjoint(sys.modules))"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-@pytest.mark.parametrize("package", ["httpx2", "stamina"])
+@pytest.mark.parametrize("package", ["httpx2", "orjson", "jsonpath"])
 def test_a_missing_client_names_the_extra_to_install(monkeypatch: pytest.MonkeyPatch, package: str) -> None:
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(BadInput, match=rf"needs {package}, which is missing; run pip install 'divulge\[remote\]'"):

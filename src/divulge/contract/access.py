@@ -15,6 +15,7 @@ import numpy as np
 from divulge.arrays import Array
 from divulge.contract.checks import frozen, labels, names, numbers, points
 from divulge.contract.reading import reader
+from divulge.contract.service import Service
 from divulge.errors import BadInput, refuse_unknown
 
 LARGEST = sys.float_info.max
@@ -41,6 +42,8 @@ class Predictions(Access):
     dimension: int
     identity: str = field(default_factory=lambda: uuid.uuid4().hex)
     "What model this is. A bare function cannot tell, so by default none is like another and nothing is reused."
+    service: Service | None = field(default=None, kw_only=True)
+    "The server that answers; None for what is in memory."
 
     def __post_init__(self) -> None:
         if self.dimension < 1:
@@ -50,6 +53,12 @@ class Predictions(Access):
     def of(cls, model: object) -> Self:
         """Query a torch module or a scikit-learn estimator that is in memory."""
         found: Self = reader().queries(cls, model)
+        return found
+
+    @classmethod
+    def at(cls, url: str, **options: Any) -> Self:
+        """Query a model on a server, with options as in an audit file: `protocol="mlflow"`, `dimension=784` ..."""
+        found: Self = reader().connect(cls, url, options)
         return found
 
 

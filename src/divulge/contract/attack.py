@@ -13,6 +13,7 @@ from divulge.contract.access import Access
 from divulge.contract.context import Context
 from divulge.contract.finding import Cost, Finding, Provenance, Role, TaxonomyId, Verdict, Won
 from divulge.contract.metering import metered
+from divulge.contract.service import Account, charged
 from divulge.contract.truth import Truth
 from divulge.errors import AttackFailed, BadInput, BudgetSpent, NotApplicable, TargetFailed, sentence
 
@@ -80,13 +81,15 @@ class Procedure(Generic[Needs, Won]):
         """Run blind, and fill in what every finding carries."""
         self._accept(held)
         context.begin()
-        before, start = context.budget.spent, time.perf_counter()
+        before, start = context.budget.points, time.perf_counter()
         counted = tuple(metered(access, context.budget) for access in held)
+        account = Account(context.asker, context.budget)
         partial = False
         finding: Finding[Won]
         try:
             context.budget.check()
-            finding = self.run(cast(Needs, counted[0] if len(counted) == 1 else counted), context)
+            with charged(held, account):
+                finding = self.run(cast(Needs, counted[0] if len(counted) == 1 else counted), context)
             _is_finding(finding, self, "run")
         except NotApplicable as reason:
             finding = Finding.not_applicable(sentence(reason))
@@ -99,7 +102,7 @@ class Procedure(Generic[Needs, Won]):
             partial=finding.partial or partial,
             remedy=finding.remedy or self.remedy,
             taxonomy=finding.taxonomy or self.taxonomy,
-            cost=Cost(context.budget.spent - before, time.perf_counter() - start),
+            cost=Cost(context.budget.points - before, time.perf_counter() - start, account.rows, account.requests),
             provenance=Provenance(
                 attack=self.name,
                 role=self.role,

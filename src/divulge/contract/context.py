@@ -18,24 +18,45 @@ Task = tuple[Any, np.random.Generator]
 
 
 class Budget:
-    """How much time and how many queries the auditor allows, and what is spent."""
+    """How much time and how many queries the auditor allows, and what is spent.
+
+    A query is what the model has to answer: a point asked of a model in memory, a row sent to a server.
+    """
 
     def __init__(self, seconds: float | None = None, queries: int | None = None) -> None:
         for name, limit in (("seconds", seconds), ("queries", queries)):
             if limit is not None and not limit > 0:
                 raise BadInput(f"expected a positive budget of {name}, got {limit}; leave it out for no limit")
         self.seconds, self.queries = seconds, queries
-        self.spent = 0
+        self.points = 0
+        "Asked by attacks, of whatever answers."
+        self.in_memory = 0
+        "Of those, asked of models in memory."
+        self.rows = 0
+        "Sent to servers."
         self._start = time.monotonic()
 
-    def spend(self, queries: int) -> None:
-        """Ask before querying: refuses what the budget does not hold, so a refused query is never sent."""
+    @property
+    def spent(self) -> int:
+        return self.in_memory + self.rows
+
+    def spend(self, points: int) -> None:
+        """Before a model in memory is asked: refuses what the budget does not hold, so a refused query is never asked."""
+        self._refuse(points)
+        self.points += points
+        self.in_memory += points
+
+    def send(self, rows: int) -> None:
+        """Before rows are sent to a server, with the same refusal."""
+        self._refuse(rows)
+        self.rows += rows
+
+    def _refuse(self, queries: int) -> None:
         self.check()
         if self.queries is not None and self.spent + queries > self.queries:
             raise BudgetSpent(
                 f"the budget of {self.queries} queries ran out after {self.spent}; allow more queries to go on"
             )
-        self.spent += queries
 
     def check(self) -> None:
         """Call between steps of long work."""
@@ -82,12 +103,15 @@ class Context:
         budget: Budget | None = None,
         memory: Memory | None = None,
         spread: Callable[[Callable[[Task], Any], Sequence[Task]], Iterable[Any]] = one_by_one,
+        asker: str = "",
     ) -> None:
+        """`asker` is what the attempt is called in the books of a server that is asked; none is like another without."""
         self._seed = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
         self.rng = np.random.default_rng(self._seed)
         self.progress = progress or (lambda done, total: None)
         self.log = log or (lambda sentence: None)
         self.budget = budget or Budget()
+        self.asker = asker
         self._memory = Forgetful() if memory is None else memory
         self._spread = spread
         self._scope: tuple[str, ...] = ()
@@ -114,10 +138,11 @@ class Context:
             kept: T = self._recalled(name)
             return kept
         except KeyError:
-            before = self.budget.spent
+            points, in_memory = self.budget.points, self.budget.in_memory
             with self._within(name):
                 value = compute(self._generator(name))
-            self._memory.keep(name, {"value": value, "queries": self.budget.spent - before})
+            spent = {"points": self.budget.points - points, "in_memory": self.budget.in_memory - in_memory}
+            self._memory.keep(name, {"value": value, **spent})
             return value
 
     def map(self, name: str, function: Callable[[Any, np.random.Generator], R], items: Iterable[Any]) -> list[R]:
@@ -136,7 +161,7 @@ class Context:
         waiting = [index for index in range(len(items)) if index not in results]
         tasks = [((index, items[index]), self._generator(names[index])) for index in waiting]
         for index, result in self._spread(_Numbered(function), tasks):
-            self._memory.keep(names[index], {"value": result, "queries": 0})
+            self._memory.keep(names[index], {"value": result, "points": 0, "in_memory": 0})
             results[index] = result
             self.progress(len(results), len(items))
             self.budget.check()
@@ -161,9 +186,13 @@ class Context:
             self._scope = before
 
     def _recalled(self, name: str) -> Any:
-        """A finished piece. What it cost counts again, so that a budget means the same however often a run resumes."""
+        """A finished piece. What it cost counts again, so that a budget means the same however often a run resumes.
+
+        Rows that it had sent to a server are counted with the server's answers.
+        """
         piece = self._memory.recall(name)
-        self.budget.spent += piece["queries"]
+        self.budget.points += piece["points"]
+        self.budget.in_memory += piece["in_memory"]
         return piece["value"]
 
     def _generator(self, name: str) -> np.random.Generator:

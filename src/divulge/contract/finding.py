@@ -43,10 +43,15 @@ class Score:
 
 @dataclass(frozen=True)
 class Cost:
-    """What the attack spent: rows asked of the target and seconds of this machine."""
+    """What the attack spent. Of a model in memory only points are counted: nothing is sent to it."""
 
-    queries: int = 0
+    points: int = 0
+    "Points at which the attack asked; value and gradient of one are one, and so is a point that was answered before."
     seconds: float = 0.0
+    rows: int = 0
+    "Rows that were sent to a server for it, in this run and in earlier ones that were interrupted."
+    requests: int = 0
+    "Requests in which they were sent, whatever came back."
 
 
 @dataclass(frozen=True)
@@ -163,3 +168,5 @@ class Record:
     versions: Mapping[str, str] = field(default_factory=dict)
     complete: bool = True
     "False when the audit was interrupted or ran out of budget."
+    sent: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    "What servers were sent besides, as rows and requests: to look at a model before the attacks and after, to score."

@@ -32,6 +32,13 @@ class _Meter:
         "What was asked last, and where."
         self.shapes: dict[str, tuple[int, ...]] = {}
 
+    def _count(self, points: int) -> None:
+        if self.access.service is None:
+            self.budget.spend(points)
+        else:  # its rows are charged when they are sent
+            self.budget.check()
+            self.budget.points += points
+
     def of(self, what: str, ask: Callable[[Array], Array]) -> Callable[[Array], Array]:
         def asked(X: Array) -> Array:
             X = np.atleast_2d(X)
@@ -43,7 +50,7 @@ class _Meter:
                 self.budget.check()
                 self.paid = None
             else:
-                self.budget.spend(len(X))
+                self._count(len(X))
                 self.paid = what, X.copy()
             answer = np.asarray(ask(X))
             if answer.shape[:1] != (len(X),):

@@ -19,6 +19,9 @@ class Reader(Protocol):
     def queries(self, cls: Any, model: object) -> Any:
         """An access of this class that asks the model."""
 
+    def connect(self, cls: Any, url: str, options: Mapping[str, Any]) -> Any:
+        """An access of this class that asks a model on a server."""
+
     def layers(self, model: object) -> tuple[Layer, ...]:
         """Its dense layers."""
 

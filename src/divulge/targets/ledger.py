@@ -1,135 +1,176 @@
-"""Every query counted, kept and never paid twice."""
+"""The books of what servers were sent and what they answered: every row counted, kept, and never paid twice."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import sqlite3
 import threading
-import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 
 from divulge.arrays import Array
-from divulge.errors import BadInput, StorageError
+from divulge.errors import StorageError
 
 APPLICATION = 0x64767267
 "What an sqlite file says it belongs to, so that no other program's file is taken for a ledger ('dvrg')."
-SCHEMA = 1
+SCHEMA = 2
+CHUNK = 500
+"Points looked up at once: sqlite takes 999 values a statement in its older versions."
 
 _TABLES = """
-CREATE TABLE source (
-  id INTEGER PRIMARY KEY, identity TEXT NOT NULL, kind TEXT NOT NULL, sent INTEGER NOT NULL DEFAULT 0,
-  UNIQUE (identity, kind)
+CREATE TABLE model (
+  id INTEGER PRIMARY KEY, name TEXT NOT NULL, token TEXT NOT NULL, looked TEXT NOT NULL, numbers BLOB NOT NULL,
+  UNIQUE (name, token)
 );
 CREATE TABLE answer (
-  source INTEGER NOT NULL REFERENCES source, point BLOB NOT NULL, shape TEXT NOT NULL, numbers BLOB NOT NULL,
+  source TEXT NOT NULL, point BLOB NOT NULL, shapes TEXT NOT NULL, numbers BLOB NOT NULL, asker TEXT NOT NULL,
   PRIMARY KEY (source, point)
-);
+) WITHOUT ROWID;
+CREATE TABLE sent (asker TEXT PRIMARY KEY, rows INTEGER NOT NULL, requests INTEGER NOT NULL) WITHOUT ROWID;
 """
+
+Parts = tuple[Array, ...]
+"What one answer holds of one point: its values, or its values and its explanation."
 
 
 class Ledger:
-    """Answers a model has given, in one sqlite file that may be shared between runs; ":memory:" forgets at the end."""
+    """One sqlite file of the run folder that is used; ":memory:" forgets at the end.
 
-    def __init__(self, path: Path | str, *, patience: float = 60.0) -> None:
-        """`patience` is how many seconds to wait for another process that is writing."""
+    What is about to be sent is written down first and what is answered at once, so that a killed run knows of every row
+    that it sent, and asks again for none that was answered.
+    """
+
+    def __init__(self, path: Path | str) -> None:
         self._path = path
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         if str(path) != ":memory:":
             _make_folder(Path(path))
         with self._explained():
-            self._file = sqlite3.connect(path, timeout=patience, isolation_level=None, check_same_thread=False)
-            self.close = weakref.finalize(self, self._file.close)
-            # Without a write-ahead log a ledger may also lie on a network drive.
-            self._file.execute("PRAGMA synchronous = EXTRA")
-            with self._transaction():
-                self._open()
+            self._file = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+            try:
+                fresh = self._is_fresh()
+                # A kill loses nothing that was written; a power cut may lose the last answers, and damages nothing.
+                # Where there is no shared memory, as on some network drives, sqlite stays with its older journal.
+                self._file.execute("PRAGMA journal_mode = WAL")
+                self._file.execute("PRAGMA synchronous = NORMAL")
+                if fresh:
+                    with self._transaction():
+                        self._create()
+            except BaseException:
+                self._file.close()
+                raise
 
-    def answer(
-        self, identity: str, kind: str, X: Array, ask: Callable[[Array], Array], *, batch: int | None = None
-    ) -> Array:
-        """Answers (n, ...) for the points X (n, dimension), asking only for those never answered before.
+    def __enter__(self) -> Self:
+        return self
 
-        `ask` gets at most `batch` different points at a time and returns one finite row for each. Its rows are on disk
-        before the next are asked for, so a kill loses no more than the request that was under way. The file stays
-        reserved while `ask` works, so two processes never pay for the same point.
-        """
-        X = np.ascontiguousarray(X, dtype="<f8")
-        if X.ndim != 2 or len(X) == 0:
-            raise BadInput(f"expected query points as a 2-D array with at least one row, got shape {X.shape}; reshape them")
-        keys = [hashlib.sha256(row.tobytes()).digest() for row in X]
-        known: dict[bytes, Array] = {}
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
         with self._explained():
-            for key in keys:
-                self._recall(identity, kind, key, known)
-        waiting = {key: row for key, row in zip(keys, X, strict=True) if key not in known}
-        for part in _parts(list(waiting), batch or len(X)):
-            with self._explained(), self._transaction():
-                # Another process may have asked since we looked.
-                missing = [key for key in part if not self._recall(identity, kind, key, known)]
-                if missing:
-                    rows = _checked(ask(np.stack([waiting[key] for key in missing])), len(missing))
-                    self._keep(identity, kind, missing, rows)
-                    known.update(zip(missing, rows, strict=True))
-        shapes = {row.shape for row in known.values()}
-        if len(shapes) > 1:
+            self._file.close()
+
+    def recall(self, source: str, points: Sequence[bytes]) -> dict[bytes, Parts]:
+        """Answers that are here already, by point."""
+        known: dict[bytes, Parts] = {}
+        for start in range(0, len(points), CHUNK):
+            chunk = points[start : start + CHUNK]
+            query = f"SELECT point, shapes, numbers FROM answer WHERE source = ? AND point IN ({','.join('?' * len(chunk))})"
+            with self._explained(), self._lock:
+                found = self._file.execute(query, (source, *chunk)).fetchall()
+            known.update((point, self._parts(shapes, numbers)) for point, shapes, numbers in found)
+        return known
+
+    def send(self, asker: str, rows: int, requests: int = 1) -> None:
+        """Write down what is about to be sent; negative numbers take back what nobody took."""
+        with self._explained(), self._transaction():
+            self._file.execute(
+                "INSERT INTO sent VALUES (?1, ?2, ?3) ON CONFLICT (asker) DO UPDATE SET rows = rows + ?2, "
+                "requests = requests + ?3",
+                (asker, rows, requests),
+            )
+
+    def keep(self, source: str, asker: str, points: Sequence[bytes], parts: Parts) -> None:
+        """Answers to points, each part with one row a point."""
+        shapes = json.dumps([list(part.shape[1:]) for part in parts])
+        flat = np.concatenate([np.asarray(part, dtype="<f8").reshape(len(points), -1) for part in parts], axis=1)
+        with self._explained(), self._transaction():
+            self._file.executemany(
+                "INSERT OR IGNORE INTO answer VALUES (?, ?, ?, ?, ?)",
+                ((source, point, shapes, row.tobytes(), asker) for point, row in zip(points, flat, strict=True)),
+            )
+
+    def sent(self, asker: str | None = None) -> tuple[int, int]:
+        """Rows and requests that were sent since the file was made: for somebody, or in all."""
+        with self._explained(), self._lock:
+            query = "SELECT total(rows), total(requests) FROM sent WHERE ?1 IS NULL OR asker = ?1"
+            rows, requests = self._file.execute(query, (asker,)).fetchone()
+        return int(rows), int(requests)
+
+    def answers(self, source: str | None = None) -> int:
+        """How many points have been answered."""
+        with self._explained(), self._lock:
+            query = "SELECT count(*) FROM answer WHERE ?1 IS NULL OR source = ?1"
+            return int(self._file.execute(query, (source,)).fetchone()[0])
+
+    def models(self, name: str) -> dict[str, Parts]:
+        """What models of one address answered when they were first looked at, by their token, the latest first."""
+        with self._explained(), self._lock:
+            query = "SELECT token, looked, numbers FROM model WHERE name = ? ORDER BY id DESC"
+            found = self._file.execute(query, (name,)).fetchall()
+        return {token: self._parts(shapes, numbers) for token, shapes, numbers in found}
+
+    def know(self, name: str, token: str, looked: Parts) -> None:
+        """Write down how a model answers when it is looked at."""
+        shapes = json.dumps([list(part.shape) for part in looked])
+        numbers = np.concatenate([np.asarray(part, dtype="<f8").ravel() for part in looked]).tobytes()
+        with self._explained(), self._transaction():
+            query = "INSERT OR IGNORE INTO model (name, token, looked, numbers) VALUES (?, ?, ?, ?)"
+            self._file.execute(query, (name, token, shapes, numbers))
+
+    def forget(self, source: str, asker: str) -> None:
+        """Drop what somebody was answered by a model that turned out to be another one."""
+        with self._explained(), self._transaction():
+            self._file.execute("DELETE FROM answer WHERE source = ? AND asker = ?", (source, asker))
+
+    def _parts(self, shapes: str, numbers: bytes) -> Parts:
+        try:
+            sides = [tuple(int(side) for side in shape) for shape in json.loads(shapes)]
+            ends = np.cumsum([int(np.prod(shape)) for shape in sides])
+            flat = np.split(np.frombuffer(numbers, dtype="<f8"), ends)
+            if len(flat.pop()):
+                raise ValueError("numbers are left over")
+            return tuple(part.reshape(shape) for part, shape in zip(flat, sides, strict=True))
+        except (TypeError, ValueError):
             raise StorageError(
-                f"{self._path} holds answers of shapes {' and '.join(map(str, sorted(shapes)))} for one model, so the model "
-                "changed without saying so; move that file away to ask again"
-            )
-        return np.stack([known[key] for key in keys])
+                f"the ledger {self._path} holds an answer that is no array; move that file away to ask again"
+            ) from None
 
-    def sent(self, identity: str | None = None) -> int:
-        """How many rows were asked and answered since the file was made: of one model, or of all."""
-        with self._explained():
-            total = self._file.execute(
-                "SELECT coalesce(sum(sent), 0) FROM source WHERE ?1 IS NULL OR identity = ?1", (identity,)
-            )
-            return int(total.fetchone()[0])
-
-    def _open(self) -> None:
+    def _is_fresh(self) -> bool:
+        """Whether the file is empty; what is neither that nor a ledger is left as it is."""
         application, schema, tables = (
             self._file.execute(query).fetchone()[0]
             for query in ("PRAGMA application_id", "PRAGMA user_version", "SELECT count(*) FROM sqlite_master")
         )
         if (application, tables) == (0, 0):
-            for statement in _TABLES.split(";"):
-                self._file.execute(statement)
-            self._file.execute(f"PRAGMA application_id = {APPLICATION}")
-            self._file.execute(f"PRAGMA user_version = {SCHEMA}")
-        elif (application, schema) != (APPLICATION, SCHEMA):
+            return True
+        if (application, schema) != (APPLICATION, SCHEMA):
+            what = "one of another version" if application == APPLICATION else "another sqlite file"
             raise StorageError(
-                f"expected a ledger of version {SCHEMA} at {self._path}, got another sqlite file; choose another path"
+                f"expected a ledger of version {SCHEMA} at {self._path}, got {what}; choose another run folder"
             )
+        return False
 
-    def _recall(self, identity: str, kind: str, key: bytes, known: dict[bytes, Array]) -> bool:
-        if key not in known:
-            found = self._file.execute(
-                "SELECT shape, numbers FROM answer JOIN source ON source.id = source "
-                "WHERE identity = ? AND kind = ? AND point = ?",
-                (identity, kind, key),
-            ).fetchone()
-            if found is None:
-                return False
-            try:
-                known[key] = np.frombuffer(found[1], dtype="<f8").reshape([int(side) for side in found[0].split()])
-            except (TypeError, ValueError, AttributeError):
-                raise StorageError(
-                    f"the ledger {self._path} holds an answer that is no array; move that file away to ask again"
-                ) from None
-        return True
-
-    def _keep(self, identity: str, kind: str, keys: list[bytes], rows: Array) -> None:
-        self._file.execute("INSERT OR IGNORE INTO source (identity, kind) VALUES (?, ?)", (identity, kind))
-        self._file.execute("UPDATE source SET sent = sent + ? WHERE identity = ? AND kind = ?", (len(keys), identity, kind))
-        shape = " ".join(map(str, rows.shape[1:]))
-        self._file.executemany(
-            "INSERT INTO answer SELECT id, ?, ?, ? FROM source WHERE identity = ? AND kind = ?",
-            ((key, shape, row.astype("<f8").tobytes(), identity, kind) for key, row in zip(keys, rows, strict=True)),
-        )
+    def _create(self) -> None:
+        for statement in _TABLES.split(";"):
+            self._file.execute(statement)
+        self._file.execute(f"PRAGMA application_id = {APPLICATION}")
+        self._file.execute(f"PRAGMA user_version = {SCHEMA}")
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -151,12 +192,17 @@ class Ledger:
         except sqlite3.Error as error:
             code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the low byte; the rest is detail
             if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-                remedy = "another process is using it; wait until that has finished or choose another path"
+                remedy = "another process is using it; wait until that has finished or choose another run folder"
             elif code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
                 remedy = "the file is damaged; move it away to start a new ledger"
             else:
                 remedy = "free space or choose a folder that can be written, then run again: what was answered is kept"
             raise StorageError(f"cannot use the ledger {self._path}: {error}; {remedy}") from None
+
+
+def key(point: Array) -> bytes:
+    """What a point is called in the books."""
+    return hashlib.blake2b(np.ascontiguousarray(point, dtype="<f8").tobytes(), digest_size=16).digest()
 
 
 def _make_folder(path: Path) -> None:
@@ -166,21 +212,3 @@ def _make_folder(path: Path) -> None:
         raise StorageError(
             f"cannot make a folder for the ledger {path}: {error.strerror}; choose a folder that can be written"
         ) from None
-
-
-def _parts(keys: list[bytes], size: int) -> Iterator[list[bytes]]:
-    for start in range(0, len(keys), size):
-        yield keys[start : start + size]
-
-
-def _checked(rows: Array, count: int) -> Array:
-    """One finite row for each point asked, because what is wrong here would be wrong for ever."""
-    rows = np.asarray(rows, dtype=np.float64)
-    if rows.shape[:1] != (count,):
-        raise BadInput(f"expected {count} answers to {count} points, got shape {rows.shape}; check the model's output")
-    if not np.isfinite(rows).all():
-        raise BadInput(
-            f"expected finite answers, got NaN or infinite values for {count} points; "
-            "check that the model accepts points of this scale"
-        )
-    return rows

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from functools import partial
 from typing import Any, TypeVar, cast
@@ -17,7 +17,7 @@ from divulge.errors import BadInput
 from divulge.targets.learners import learned, secrets
 from divulge.targets.networks import is_module, jacobian, layers
 
-__all__ = ["described", "layers", "learned", "queries", "secrets"]
+__all__ = ["connect", "described", "layers", "learned", "queries", "secrets"]
 
 Q = TypeVar("Q", bound=Predictions)
 Ask = Callable[[Array], Array]
@@ -42,6 +42,13 @@ def queries(cls: type[Q], model: object) -> Q:
     raise BadInput(
         f"expected a torch module or a fitted scikit-learn estimator, got {type(model).__name__}; {_by_hand(cls)}"
     )
+
+
+def connect(cls: type[Q], url: str, options: Mapping[str, Any]) -> Q:
+    """Ask a model on a server."""
+    from divulge.targets import remote
+
+    return cast(Q, remote.connect(cls.kind, url, options))
 
 
 def described(model: object) -> str:

@@ -64,8 +64,8 @@ def test_a_network_follows_from_few_queries_to_the_last_digits(units: int, input
     assert finding.verdict is Verdict.LEAK
     assert loot(finding).exact
     assert finding.scores["largest error at points"].value < 1e-10
-    assert finding.cost.queries <= most * units + CHECKING
-    assert finding.scores["queries per unit"].value == finding.cost.queries / units
+    assert finding.cost.points <= most * units + CHECKING
+    assert finding.scores["queries per unit"].value == finding.cost.points / units
 
 
 def test_the_loot_is_the_plain_network_balanced() -> None:
@@ -89,7 +89,7 @@ def test_inputs_of_another_size_need_only_their_scale() -> None:
     true = Weights(((W / 1e3, b), out))
     finding = steal(Gradients.of(true), true, scale=1e3)
     assert finding.verdict is Verdict.LEAK
-    assert finding.cost.queries < 4 * 30 + CHECKING
+    assert finding.cost.points < 4 * 30 + CHECKING
 
 
 def odd(kind: str, outputs: int) -> Weights:
@@ -134,7 +134,7 @@ def test_a_server_of_single_precision_is_told_by_its_answers(outputs: int) -> No
     finding = steal(Gradients.of(module), Weights.of(module))
     assert finding.verdict is Verdict.LEAK
     assert finding.scores["largest weight error"].value < 1e-5
-    assert finding.cost.queries < 8 * 40 + CHECKING
+    assert finding.cost.points < 8 * 40 + CHECKING
 
 
 def softmax(logits: Array) -> Array:
@@ -333,7 +333,7 @@ def test_a_budget_that_runs_out_leaves_what_was_found(queries: int) -> None:
     finding = GradientExtraction()(API, truth={"weights": SCALAR}, context=context)
     assert finding.verdict is Verdict.FAILED
     assert finding.partial
-    assert finding.cost.queries <= queries
+    assert finding.cost.points <= queries
     if queries >= 60:
         assert not loot(finding).exact
         assert "units were found" in finding.summary
@@ -423,7 +423,7 @@ def test_a_copy_is_called_exact_if_it_can_be_wrong_in_a_twentieth_of_space_at_mo
 
 
 def test_a_budget_that_ends_while_points_are_checked_leaves_a_copy_that_is_not_called_exact() -> None:
-    whole = steal(API).cost.queries
+    whole = steal(API).cost.points
     context = Context(1, budget=Budget(queries=whole - 30))
     finding = GradientExtraction()(API, context=context)
     assert finding.verdict is Verdict.LEAK
@@ -477,7 +477,7 @@ def test_several_hidden_layers_are_named_within_sixty_queries(hidden: tuple[int,
     finding = steal(Gradients.of(module))
     assert finding.verdict is Verdict.NOT_APPLICABLE
     assert "several hidden layers" in finding.summary
-    assert finding.cost.queries <= 60
+    assert finding.cost.points <= 60
 
 
 @pytest.mark.parametrize("pooled", [False, True])
@@ -499,7 +499,7 @@ def test_a_convolution_is_named_within_sixty_queries(pooled: bool) -> None:
     finding = steal(explained(gradient, lambda X: answer(X).detach().numpy(), 196))
     assert finding.verdict is Verdict.NOT_APPLICABLE
     assert "convolutional layer" in finding.summary
-    assert finding.cost.queries <= 60
+    assert finding.cost.points <= 60
 
 
 def test_one_convolution_and_a_linear_layer_are_a_two_layer_network() -> None:
@@ -528,4 +528,4 @@ def test_a_curve_that_looks_like_pieces_at_first_is_given_up_within_sixty_querie
     finding = steal(explained(gradient, value))
     assert finding.verdict is Verdict.NOT_APPLICABLE
     assert "curved, as no ReLU network is" in finding.summary
-    assert finding.cost.queries <= 60
+    assert finding.cost.points <= 60

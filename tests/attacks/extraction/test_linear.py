@@ -123,8 +123,8 @@ def test_labels_that_may_go_together_have_a_logistic_link_each() -> None:
 
 
 def test_a_linear_model_takes_one_query_a_parameter_and_the_checks() -> None:
-    assert extract(RIDGE.predict, RIDGE).cost.queries == 11 + 16
-    assert extract(RIDGE.predict, RIDGE, checks=5).cost.queries == 11 + 5
+    assert extract(RIDGE.predict, RIDGE).cost.points == 11 + 16
+    assert extract(RIDGE.predict, RIDGE, checks=5).cost.points == 11 + 5
 
 
 def test_softmax_parameters_are_centred_and_say_so() -> None:
@@ -288,7 +288,7 @@ def test_a_large_level_costs_a_second_round_and_no_digits() -> None:
     model = LinearRegression().fit(X, y + 1e9)
     finding = extract(model.predict, model)
     assert error(finding) <= 1e-13
-    assert finding.cost.queries == 2 * (11 + 16)
+    assert finding.cost.points == 2 * (11 + 16)
 
 
 # --- gradients
@@ -341,7 +341,7 @@ def test_one_answer_and_its_gradient_give_everything(name: str, seed: int) -> No
     assert error(finding) <= 1e-13
     assert asked == [1]
     assert "follow from one answer and its gradient" in finding.summary
-    assert finding.cost.queries <= 2 + 2 * 16
+    assert finding.cost.points <= 2 + 2 * 16
 
 
 @pytest.mark.parametrize(
@@ -407,7 +407,7 @@ def test_labels_and_leaves_do_not_give_up_coefficients(model: Any, value: Value)
 
 
 def test_labels_are_recognised_without_many_queries() -> None:
-    assert extract(BINARY.predict, BINARY).cost.queries <= 65
+    assert extract(BINARY.predict, BINARY).cost.points <= 65
 
 
 @pytest.mark.parametrize(
@@ -426,7 +426,7 @@ def test_a_budget_below_the_number_of_features_protects() -> None:
     finding = extract(RIDGE.predict, RIDGE, budget=Budget(queries=20))
     assert finding.verdict is Verdict.FAILED
     assert finding.partial
-    assert finding.cost.queries == 16
+    assert finding.cost.points == 16
     assert error(extract(RIDGE.predict, RIDGE, gradient=repeated(RIDGE.coef_), budget=Budget(queries=20))) <= 1e-14
 
 

@@ -57,7 +57,7 @@ def test_one_gradient_query_copies_a_linear_classifier_exactly() -> None:
     assert finding.verdict.value == "leak"
     assert loot(finding).agreement == 1
     assert finding.scores["accuracy of the copy"].value == 1
-    assert finding.cost.queries == 1 + 150
+    assert finding.cost.points == 1 + 150
 
 
 @pytest.mark.slow
@@ -144,7 +144,7 @@ def test_random_points_are_enough_where_the_data_are_not_known(two_layer: Victim
     finding = BlindSurrogate(queries=40, steps=400)(Gradients.of(model), truth=truth)
     assert finding.verdict.value == "leak"
     assert finding.scores["accuracy of the copy"].value > 0.8
-    assert finding.cost.queries == 240
+    assert finding.cost.points == 240
 
 
 def test_the_shape_of_random_pictures_has_to_fit() -> None:

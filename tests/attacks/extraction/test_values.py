@@ -136,7 +136,7 @@ def test_degenerate_units_are_no_obstacle(name: str) -> None:
     finding = extract(model)
     assert finding.verdict is Verdict.LEAK, finding.summary
     assert far_off(finding, model) < 1e-6
-    assert finding.cost.queries < 1000
+    assert finding.cost.points < 1000
 
 
 def test_units_that_cannot_be_told_apart_count_as_one_in_the_score() -> None:
@@ -239,7 +239,7 @@ def test_a_budget_that_runs_out_leaves_a_partial_finding() -> None:
         finding = extract(model, budget=Budget(queries=queries))
         assert finding.verdict is Verdict.FAILED
         assert finding.partial
-        assert finding.cost.queries <= queries
+        assert finding.cost.points <= queries
 
 
 def test_a_copy_that_does_not_agree_is_no_leak() -> None:

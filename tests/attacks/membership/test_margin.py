@@ -112,9 +112,9 @@ def test_made_up_points_cost_queries_and_may_be_left_out() -> None:
     model, asked, _, margin = sphere()
     finding = MarginMembership(margin=margin, controls=0)(model, asked)
     assert finding.verdict == "leak"
-    assert finding.cost.queries == 420
-    assert MarginMembership(margin=margin)(model, asked).cost.queries == 840  # a claim: as many as candidates
-    assert MarginMembership(margin=margin)(model, Candidates(asked.X[20:])).cost.queries == 600  # none: 200
+    assert finding.cost.points == 420
+    assert MarginMembership(margin=margin)(model, asked).cost.points == 840  # a claim: as many as candidates
+    assert MarginMembership(margin=margin)(model, Candidates(asked.X[20:])).cost.points == 600  # none: 200
 
 
 @cache

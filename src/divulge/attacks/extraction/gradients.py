@@ -118,7 +118,7 @@ class GradientExtraction(Attack[Gradients, Weights]):
             error = weight_error((loot.layers[0], loot.layers[1]), true)
             scores["largest weight error"] = Score(error, 1.0, "weights of 0", better="lower")
             scores["queries per unit"] = Score(
-                finding.cost.queries / len(true[0][1]),
+                finding.cost.points / len(true[0][1]),
                 held.dimension,
                 "one query for every weight of a unit",
                 better="lower",

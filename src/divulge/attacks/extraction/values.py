@@ -111,7 +111,7 @@ class ValueExtraction(Attack[Predictions, Weights]):
             parameters = sum(W.size + b.size for W, b in known.layers)
             scores["largest weight error"] = Score(error, 1.0, "weights of 0", better="lower")
             scores["queries per parameter"] = Score(
-                finding.cost.queries / parameters, 1.0, "one answer for every unknown weight", better="lower"
+                finding.cost.points / parameters, 1.0, "one answer for every unknown weight", better="lower"
             )
         if candidates is not None and known is not None and known.dimension == candidates.X.shape[1] == loot.dimension:
             scores |= _at_candidates(loot.predict(candidates.X), known.predict(candidates.X))

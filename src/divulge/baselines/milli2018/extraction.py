@@ -73,12 +73,12 @@ class PublishedExtraction(Baseline[Gradients, Weights]):
         values = _scalar(held, X)
         if np.ptp(values) == 0:
             raise NotApplicable(f"the model gives the same answer at {len(X)} points: there is nothing to find")
-        before = context.budget.spent
+        before = context.budget.points
         try:
             copy = context.once("copy", lambda rng: self._copy(held, rng))
         except bisection.Failure as reason:
             raise self._explained(held, X, values, str(reason), context) from None
-        queries = context.budget.spent - before
+        queries = context.budget.points - before
         loot = Weights(((copy["hidden"], np.zeros(len(copy["hidden"]))), (copy["out"][None], np.zeros(1))))
         apart = np.abs(loot.predict(X)[:, 0] - values)
         error = _size(apart) / float(np.std(values))

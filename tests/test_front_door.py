@@ -1,0 +1,166 @@
+"""Audits through the command line as a new user runs them: every example, and a model behind an address."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import numpy as np
+import pytest
+
+from divulge import Gradients, Weights, audit, cli
+from divulge.attacks import GradientExtraction
+from divulge.serving import Server, served
+
+from .test_audit_file import EXAMPLES, make_files
+
+RNG = np.random.default_rng(3)
+NETWORK = Weights(
+    ((RNG.standard_normal((6, 4)), RNG.standard_normal(6)), (RNG.standard_normal((2, 6)), RNG.standard_normal(2)))
+)
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    with Server(NETWORK, "mine") as made:
+        thread = Thread(target=made.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield made
+        made.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run(capfd: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+    """What a machine gets from a command that ends well."""
+    code = cli.main([*arguments, "--json"])
+    said = capfd.readouterr()
+    assert (code, said.err) == (0, "")
+    found: dict[str, Any] = json.loads(said.out)
+    return found
+
+
+def sent(found: dict[str, Any]) -> tuple[int, int]:
+    """Rows and requests that an audit says it sent."""
+    parts = [*found["findings"], *found["sent"].values()]
+    return sum(part["rows"] for part in parts), sum(part["requests"] for part in parts)
+
+
+@pytest.mark.parametrize("example", sorted(EXAMPLES.glob("*.toml")), ids=lambda path: path.stem)
+def test_every_example_in_the_documentation_runs(
+    example: Path, folder: Path, server: Server, capfd: pytest.CaptureFixture[str]
+) -> None:
+    make_files(folder)
+    text = example.read_text().replace("http://127.0.0.1:8080/v2/models/mine", server.url)
+    (folder / example.name).write_text(text)
+    found = run(capfd, "audit", example.name)
+    assert found["complete"]
+    assert Path(found["report"]).exists()
+    assert not [finding for finding in found["findings"] if finding["verdict"] == "failed"]
+    assert sent(found) == (server.rows, server.requests)
+    assert bool(server.rows) == ("url" in example.stem)
+    assert not (folder / "ledger.sqlite").exists()
+
+
+API = """
+attacks = ["gradient-extraction"]
+[held.api]
+kind = "gradients"
+url = "{url}"
+output = "value"
+explanation = "output:gradient"
+batch = 16
+"""
+
+
+def test_values_and_gradients_are_one_request_and_every_row_is_reported(
+    folder: Path, server: Server, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "audit.toml").write_text(API.format(url=server.url))
+    found = run(capfd, "audit", "audit.toml")
+    finding = found["findings"][0]
+    assert finding["verdict"] == "leak"
+    assert sent(found) == (server.rows, server.requests)
+    assert finding["rows"] <= finding["points"]  # a point is a row, and one asked twice is sent once
+    assert finding["requests"] < finding["rows"]
+    assert found["sent"] == {"looking": {"rows": 4, "requests": 2}}
+
+
+def test_a_second_run_only_looks(folder: Path, server: Server, capfd: pytest.CaptureFixture[str]) -> None:
+    (folder / "audit.toml").write_text(API.format(url=server.url))
+    first = run(capfd, "audit", "audit.toml")
+    before = server.rows
+    second = run(capfd, "audit", "audit.toml")
+    assert server.rows == before + 2
+    assert sent(second) == (server.rows, server.requests)
+    assert second["findings"] == first["findings"]
+
+
+@pytest.mark.parametrize("queries", [5, 20, 30])
+def test_a_budget_counts_what_the_server_counts(
+    folder: Path, server: Server, capfd: pytest.CaptureFixture[str], queries: int
+) -> None:
+    (folder / "audit.toml").write_text(API.format(url=server.url) + f"[budget]\nqueries = {queries}\n")
+    for _ in range(2):  # and goes on counting in a run that resumes
+        found = run(capfd, "audit", "audit.toml")
+        assert not found["complete"]
+        assert f"the budget of {queries} queries ran out" in found["findings"][0]["summary"].lower()
+        assert sent(found) == (server.rows, server.requests)
+        assert server.rows <= queries + 2  # a look at the model is needed to know whether it is the same
+
+
+def test_more_budget_goes_on_where_it_stopped(folder: Path, server: Server, capfd: pytest.CaptureFixture[str]) -> None:
+    (folder / "audit.toml").write_text(API.format(url=server.url) + "[budget]\nqueries = 60\n")
+    run(capfd, "audit", "audit.toml")
+    (folder / "audit.toml").write_text(API.format(url=server.url))
+    found = run(capfd, "audit", "audit.toml")
+    assert found["findings"][0]["verdict"] == "leak"
+    assert sent(found) == (server.rows, server.requests)
+    assert found["findings"][0]["rows"] <= found["findings"][0]["points"]
+
+
+def test_one_attack_on_an_address_keeps_its_books_in_the_run_folder(
+    folder: Path, server: Server, capfd: pytest.CaptureFixture[str]
+) -> None:
+    source = f"{server.url}#output=value&explanation=output:gradient"
+    found = run(capfd, "attack", "gradient-extraction", "--gradients", source)
+    assert found["findings"][0]["verdict"] == "leak"
+    assert sent(found) == (server.rows, server.requests)
+    assert [path.name for path in folder.iterdir()] == ["runs"]
+    assert (folder / "runs" / "gradient-extraction" / "ledger.sqlite").exists()
+
+
+def test_python_asks_the_same_way(server: Server, tmp_path: Path) -> None:
+    held = Gradients.at(server.url, output="value", explanation="output:gradient")
+    finding = GradientExtraction()(held)
+    assert finding.loot is not None
+    assert (finding.cost.rows + 2, finding.cost.requests + 1) == (server.rows, server.requests)
+    found = audit([held], attacks=["gradient-extraction"], out=tmp_path / "run")
+    assert found.leaks
+    rows = sum(finding.cost.rows for finding in found.findings) + sum(rows for rows, _ in found.record.sent.values())
+    assert rows + finding.cost.rows == server.rows
+
+
+def test_a_plan_asks_nothing_but_what_the_model_is(folder: Path, server: Server, capfd: pytest.CaptureFixture[str]) -> None:
+    (folder / "audit.toml").write_text(API.format(url=server.url))
+    assert cli.main(["audit", "audit.toml", "--plan"]) == 0
+    assert "gradient-extraction" in capfd.readouterr().out
+    assert server.rows <= 2
+    assert not (folder / "runs").exists()
+
+
+def test_a_server_in_a_process_of_its_own_ends_with_whoever_started_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    with served(NETWORK) as url:
+        held = Gradients.at(url, output="value", explanation="output:gradient")
+        X = RNG.standard_normal((5, 4))
+        np.testing.assert_allclose(held.value(X), NETWORK.predict(X), rtol=1e-12)
+    with pytest.raises(ValueError, match="no answer from"):
+        Gradients.at(url, output="value", explanation="output:gradient")
