@@ -88,6 +88,7 @@ def _start(name: str, port: int, network: Path, book: Path, log: Path) -> "subpr
         "DIVULGE_NETWORK": str(network),
         "DIVULGE_COUNT": str(book),
         "BENTOML_DO_NOT_TRACK": "true",
+        "BENTOML_HOME": str(log.parent / "bentoml"),
         "MLFLOW_DISABLE_TELEMETRY": "true",
     }
     command = [str(Path(str(ENVIRONMENTS)) / name / "bin" / "python"), "-m", f"servers.{name}.serve", str(port)]
