@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from divulge.contract import Access, Candidates, Fitted, Gradients, Hyperparamet
 from divulge.defences import defended
 from divulge.errors import BadInput
 from divulge.runner import Observer, one_blas_thread
+from divulge.serving import served
 from divulge.victims import classical, classifiers, margins
 
 LEARNERS: dict[str, dict[str, Any]] = {
@@ -29,6 +31,8 @@ LEFT_OUT = ("value-extraction", "surrogate", "univariate-from-values", "univaria
 "Explanations give the same away in a hundredth of the queries, no model here has one input, and it should not take long."
 ASKED = 400
 "Pictures that the network has not seen, among which it is asked for those that it has."
+SERVICE = "service that explains a network that remembers"
+"Asked over HTTP, as anybody could ask it."
 WIDE, SEEN = 300, 40
 "Hidden units of the network that remembers, and the pictures it was trained on."
 POISONED = {"points": 20, "batch": 10, "iterations": 30, "starts": 2}
@@ -41,11 +45,11 @@ def run(out: Path, seed: int, observer: Observer | None = None) -> Audit:
     """Train learners with secret penalties and networks that explain themselves; steal from all, and poison a pipeline."""
     if seed < 0:
         raise BadInput(f"expected a seed from 0, got {seed}; correct it")
-    with one_blas_thread():
-        return _audited(out, seed, observer)
+    with one_blas_thread(), ExitStack() as running:
+        return _audited(out, seed, observer, running)
 
 
-def _audited(out: Path, seed: int, observer: Observer | None) -> Audit:
+def _audited(out: Path, seed: int, observer: Observer | None, running: ExitStack) -> Audit:
     rng = np.random.default_rng(seed)
     table = datasets.load("diabetes", standardised=True)
     here, elsewhere = np.split(rng.permutation(len(table.X)), [300])
@@ -67,12 +71,13 @@ def _audited(out: Path, seed: int, observer: Observer | None) -> Audit:
     rounded = defended(Gradients.of(network), "rounding", digits=3)
     held["rounded explanations"], truth["rounded explanations"] = rounded, {"weights": network}
     memory, photographed, asked = _memoriser(rng)
-    held["explanations of a network that remembers"] = Gradients.of(memory)
-    truth["explanations of a network that remembers"] = {"weights": memory, **photographed}
+    address = running.enter_context(served(memory))
+    held[SERVICE] = Gradients.at(address, output="value", explanation="output:gradient")
+    truth[SERVICE] = {"weights": memory, **photographed}
     held["digits in question"] = asked
     held["pipeline"], truth["pipeline"] = _pipeline(rng)
     held["data"] = data
-    sources = dict.fromkeys(held, "trained by this demonstration") | {"data": table.source}
+    sources = dict.fromkeys(held, "trained by this demonstration") | {"data": table.source, SERVICE: address}
     attacks = [name for name in registry.attacks() if name not in LEFT_OUT]
     options = {"poisoning": POISONED}
     return audit(

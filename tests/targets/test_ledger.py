@@ -12,7 +12,7 @@ from hypothesis import given, settings, strategies as st
 
 from divulge.contract import Array
 from divulge.errors import StorageError
-from divulge.targets.ledger import Ledger, key
+from divulge.targets.ledger import Known, Ledger, key
 
 X = np.arange(12.0).reshape(6, 2)
 KEYS = [key(row) for row in X]
@@ -80,19 +80,19 @@ def test_only_what_one_was_told_is_forgotten() -> None:
         assert set(ledger.recall("m", KEYS)) == set(KEYS[2:])
 
 
-def test_models_of_one_address_are_known_by_their_looks() -> None:
+def test_models_of_one_name_are_known_by_their_looks() -> None:
     with Ledger(":memory:") as ledger:
-        ledger.know("http://h", "a", (X, X[0]))
-        ledger.know("http://h", "b", (2 * X, X[0]))
-        assert list(ledger.models("http://h")) == ["b", "a"]
-        np.testing.assert_array_equal(ledger.models("http://h")["b"][0], 2 * X)
-        assert ledger.models("http://i") == {}
+        ledger.know("/m", Known("http://h/m", "a", (X, X[0])))
+        ledger.know("/m", Known("http://i/m", "b", (2 * X, X[0])))
+        assert [(model.address, model.token) for model in ledger.models("/m")] == [("http://i/m", "b"), ("http://h/m", "a")]
+        np.testing.assert_array_equal(ledger.models("/m")[0].looked[0], 2 * X)
+        assert ledger.models("/n") == []
 
 
 KILLED = """
 import sys
 import numpy as np
-from divulge.targets.ledger import Ledger, key
+from divulge.targets.ledger import Known, Ledger, key
 
 ledger = Ledger(sys.argv[1])
 for number in range(ledger.answers(), 100_000):
@@ -180,7 +180,7 @@ FULL = """
 import resource, sys
 import numpy as np
 from divulge.errors import StorageError
-from divulge.targets.ledger import Ledger, key
+from divulge.targets.ledger import Known, Ledger, key
 
 rows = np.arange(4000.0).reshape(-1, 1)
 names = [key(row) for row in rows]

@@ -179,7 +179,7 @@ def test_a_second_audit_only_looks(mlserver: str, tmp_path: Path) -> None:
             held.value(X)
             held.gradient(X)
             assert ledger.sent() == (20 + 2 * audits, 1 + audits)
-    assert held.identity.startswith(f"{mlserver}/mine oip-v2 version 3 numpy FP64 answering ")
+    assert held.identity.startswith("/v2/models/mine oip-v2 version 3 numpy FP64 answering ")
 
 
 @pytest.mark.parametrize(

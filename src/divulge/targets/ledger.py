@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -24,8 +24,8 @@ CHUNK = 500
 
 _TABLES = """
 CREATE TABLE model (
-  id INTEGER PRIMARY KEY, name TEXT NOT NULL, token TEXT NOT NULL, looked TEXT NOT NULL, numbers BLOB NOT NULL,
-  UNIQUE (name, token)
+  id INTEGER PRIMARY KEY, name TEXT NOT NULL, address TEXT NOT NULL, token TEXT NOT NULL, looked TEXT NOT NULL,
+  numbers BLOB NOT NULL, UNIQUE (name, address, token)
 );
 CREATE TABLE answer (
   source TEXT NOT NULL, point BLOB NOT NULL, shapes TEXT NOT NULL, numbers BLOB NOT NULL, asker TEXT NOT NULL,
@@ -36,6 +36,15 @@ CREATE TABLE sent (asker TEXT PRIMARY KEY, rows INTEGER NOT NULL, requests INTEG
 
 Parts = tuple[Array, ...]
 "What one answer holds of one point: its values, or its values and its explanation."
+
+
+class Known(NamedTuple):
+    """A model that has been looked at."""
+
+    address: str
+    token: str
+    "What tells it from another one at its address."
+    looked: Parts
 
 
 class Ledger:
@@ -118,20 +127,20 @@ class Ledger:
             query = "SELECT count(*) FROM answer WHERE ?1 IS NULL OR source = ?1"
             return int(self._file.execute(query, (source,)).fetchone()[0])
 
-    def models(self, name: str) -> dict[str, Parts]:
-        """What models of one address answered when they were first looked at, by their token, the latest first."""
+    def models(self, name: str) -> list[Known]:
+        """What models of one name answered when they were first looked at, the latest first."""
         with self._explained(), self._lock:
-            query = "SELECT token, looked, numbers FROM model WHERE name = ? ORDER BY id DESC"
+            query = "SELECT address, token, looked, numbers FROM model WHERE name = ? ORDER BY id DESC"
             found = self._file.execute(query, (name,)).fetchall()
-        return {token: self._parts(shapes, numbers) for token, shapes, numbers in found}
+        return [Known(address, token, self._parts(shapes, numbers)) for address, token, shapes, numbers in found]
 
-    def know(self, name: str, token: str, looked: Parts) -> None:
+    def know(self, name: str, model: Known) -> None:
         """Write down how a model answers when it is looked at."""
-        shapes = json.dumps([list(part.shape) for part in looked])
-        numbers = np.concatenate([np.asarray(part, dtype="<f8").ravel() for part in looked]).tobytes()
+        shapes = json.dumps([list(part.shape) for part in model.looked])
+        numbers = np.concatenate([np.asarray(part, dtype="<f8").ravel() for part in model.looked]).tobytes()
         with self._explained(), self._transaction():
-            query = "INSERT OR IGNORE INTO model (name, token, looked, numbers) VALUES (?, ?, ?, ?)"
-            self._file.execute(query, (name, token, shapes, numbers))
+            query = "INSERT OR IGNORE INTO model (name, address, token, looked, numbers) VALUES (?, ?, ?, ?, ?)"
+            self._file.execute(query, (name, model.address, model.token, shapes, numbers))
 
     def forget(self, source: str, asker: str) -> None:
         """Drop what somebody was answered by a model that turned out to be another one."""

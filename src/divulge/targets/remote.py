@@ -137,7 +137,7 @@ def _described(kind: str, url: str, chosen: RemoteModel, preset: Preset, wire: W
         explain = _explain(chosen, preset, predict, url)
         calls = {"value": explain if explain.values is not None else predict, "gradient": explain}
     single = chosen.datatype == "FP32"
-    return _service(f"{root} {preset.name}", root, calls, predict, item, wire, chosen.batch, single)
+    return _service(f"{_path(root)} {preset.name}", root, calls, predict, item, wire, chosen.batch, single)
 
 
 def _explain(chosen: RemoteModel, preset: Preset, predict: Call, url: str) -> Call:
@@ -174,7 +174,7 @@ def _service(
             answers["gradient"] = Answer.at(call.answer, call.decode, call.columns)
         url = call.url.replace("$URL", root)
         paths = {part: [str(path) for path in answer.paths] for part, answer in answers.items()}
-        signature = json.dumps([url, call.body, paths, call.decode, call.columns, item])
+        signature = json.dumps([_path(url), call.body, paths, call.decode, call.columns, item])
         headers = {name: filled(value) for name, value in call.headers.items() if name not in predict.headers}
         return Exchange(wire, url, headers, Body(call.body, item, call.columns, single), answers, item, signature, guard)
 
@@ -182,7 +182,7 @@ def _service(
     batch = min([batch, *(call.batch for call in calls.values() if call.batch)])
     exchanges = {what: made[id(call)] for what, call in calls.items()}
     try:
-        return RemoteService(name, exchanges, dimension=math.prod(item), batch=batch, single=single)
+        return RemoteService(name, root, exchanges, dimension=math.prod(item), batch=batch, single=single)
     except Refused as error:
         if error.status in (404, 405, 501) and len(made) == 2 and made[id(calls["gradient"])].url in str(error):
             said = str(error).rpartition(";")[0]
@@ -217,6 +217,11 @@ def _root(url: str, preset: Preset) -> str:
         if added and url.endswith(added):
             return url.removesuffix(added)
     return url
+
+
+def _path(url: str) -> str:
+    """An address without its host, which may change while the model behind it does not."""
+    return re.sub(r"^https?://[^/]+", "", url) or "/"
 
 
 def _open_inference(kind: str, url: str, chosen: RemoteModel, preset: Preset, wire: Wire) -> RemoteService:
@@ -255,6 +260,6 @@ def _open_inference(kind: str, url: str, chosen: RemoteModel, preset: Preset, wi
             call = explained(v1.predict, v1.explain or {})
             calls = {"value": predict, "gradient": call.but({"url": f"{model.root}/v1/models/{model.name}:explain"})}
     version = "" if model.version is None else f" version {model.version}"
-    name = f"{model.url} {OIP}{version} {model.platform} {model.datatype}".replace("  ", " ")
+    name = f"{_path(model.url)} {OIP}{version} {model.platform} {model.datatype}".replace("  ", " ")
     single = model.datatype == "FP32"
     return _service(name, model.url, calls, predict, model.item, wire, chosen.batch, single, model.guard)

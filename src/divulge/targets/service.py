@@ -15,7 +15,7 @@ import numpy as np
 from divulge.arrays import Array
 from divulge.contract.service import LOOKING, Account
 from divulge.errors import BadInput, TargetFailed
-from divulge.targets.ledger import Ledger, Parts, key
+from divulge.targets.ledger import Known, Ledger, Parts, key
 from divulge.targets.messages import Answer, Body, UnreadableAnswer, gradients, parsed
 from divulge.targets.wire import Sending, Wire
 
@@ -63,9 +63,11 @@ class Exchange:
 class RemoteService:
     """What an audit knows as `Service`, and what `value` and `gradient` of something held ask."""
 
-    def __init__(self, name: str, exchanges: Mapping[str, Exchange], *, dimension: int, batch: int, single: bool) -> None:
-        self.name = name
-        "Address, protocol and version: what can be said of a model without asking it."
+    def __init__(
+        self, name: str, address: str, exchanges: Mapping[str, Exchange], *, dimension: int, batch: int, single: bool
+    ) -> None:
+        self.name, self.address = name, address
+        "Path, protocol and version: what can be said of a model without asking it. Its host may change, as ports do."
         self.account = Account(LOOKING)
         self.watch: Callable[[], None] = lambda: None
         "Called after every answer."
@@ -103,7 +105,7 @@ class RemoteService:
         for exchange in self._different():
             self._ledger.forget(self._source(exchange), asker)
         self._replaced = (
-            f"the model at {self.name.split()[0]} was replaced while it was audited; run the audit again, which begins anew "
+            f"the model at {self.address} was replaced while it was audited; run the audit again, which begins anew "
             "for the new one"
         )
         raise TargetFailed(self._replaced)
@@ -117,15 +119,15 @@ class RemoteService:
         ledger.send(LOOKING, rows, requests)
         self._ledger = ledger
         known = ledger.models(self.name)
-        same = [token for token, looked in known.items() if alike(self._looked, looked)]
-        if not same and known and not alike(self._looked, self._look()):
-            same = list(known)  # no two looks are alike: only its name can tell
+        here = [model.token for model in known if model.address == self.address]
+        same = [model.token for model in known if alike(self._looked, model.looked)]
+        if not same and here and not alike(self._looked, self._look()):
+            same = here  # no two looks are alike: only its address can tell
         if same:
             self.token = same[0]
-        else:
-            ledger.know(self.name, self.token, self._looked)
-            if known:
-                log(f"{self.name.split()[0]} answers otherwise than in an earlier run: what it said then is set aside")
+        elif here:
+            log(f"{self.address} answers otherwise than in an earlier run: what it said then is set aside")
+        ledger.know(self.name, Known(self.address, self.token, self._looked))
         try:
             yield
         finally:
