@@ -13,7 +13,7 @@ import grimp
 from divulge import registry
 
 HOME = Path(__file__).parent.parent
-COMMANDS = ("", "demo", "audit", "attack", "attack hyperparameters", "attacks", "study", "studies", "reproduce", "report")
+COMMANDS = ("", "demo", "init", "audit", "attack", "attack hyperparameters", "attacks", "study", "studies", "reproduce", "report")
 
 
 def attack_table() -> str:

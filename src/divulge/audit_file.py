@@ -69,6 +69,22 @@ def read(path: Path, *, allow_pickle: bool = False) -> AuditFile:
 
 def open_source(kind: str, source: str, *, allow_pickle: bool = False) -> Access:
     """What a command line names: `FILE`, or `FILE#option=value&option=value` with the options of a [held] section."""
+    name, options = parse_source(source)
+    key = "url" if "://" in name else "file"
+    return _Opener(Path(), allow_pickle).open({key: name, **options}, source, kind)
+
+
+def check(path: Path, *, allow_pickle: bool = False) -> None:
+    """Refuse an audit file that could not be read, without asking a server anything."""
+    document = _document(path)
+    refuse_unknown(document, KEYS, str(path))
+    for name, section in _value(document, "held", dict, {}, path).items():
+        if "url" not in section:
+            _Opener(path.parent, allow_pickle).open(section, f"[held.{name}]")
+
+
+def parse_source(source: str) -> tuple[str, dict[str, Any]]:
+    """The file or address, and the options after `#`."""
     name, _, text = source.partition("#")
     options: dict[str, Any] = {}
     for part in filter(None, text.split("&")):
@@ -79,8 +95,7 @@ def open_source(kind: str, source: str, *, allow_pickle: bool = False) -> Access
         if key not in NAMES:  # a column may be called 2020
             with suppress(tomllib.TOMLDecodeError):
                 options[key] = tomllib.loads(f"value = {value}")["value"]
-    key = "url" if "://" in name else "file"
-    return _Opener(Path(), allow_pickle).open({key: name, **options}, source, kind)
+    return name, options
 
 
 @dataclass(frozen=True)

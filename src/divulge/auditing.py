@@ -56,6 +56,7 @@ def audit(
     workers: int | None = None,
     sources: Mapping[str, str] | None = None,
     observer: Observer | None = None,
+    looked: tuple[int, int] = (0, 0),
 ) -> Audit:
     """Run every attack that what is held allows, then every attack that its loot allows, and so on.
 
@@ -63,6 +64,7 @@ def audit(
     knows by kind, `{"hyperparameters": ...}`, or by the name of the thing it is about, `{"model": {...}}`.
     `studies` names baselines and studies to run besides; what they show goes no further.
     With `out`, the run folder there resumes what an earlier audit of the same things finished, and holds the report.
+    `looked` is what servers were sent to find out what is held: rows and requests.
     """
     things = graph.hold(held, sources or {})
     chosen = choose(attacks, studies, options or {})
@@ -72,9 +74,9 @@ def audit(
     folder = Path(out) if out is not None else None
     runner = Runner(folder, seed=seed, budget=budget, workers=workers, observer=observer)
     if folder is None:
-        with _books(things, None, runner) as (kept, books):
+        with _books(things, None, runner, looked) as (kept, books):
             return Audit(_Pursuit(title or "Audit", kept, chosen, known, runner, books).go(), None)
-    with locked(folder), _books(things, folder / LEDGER, runner) as (kept, books):
+    with locked(folder), _books(things, folder / LEDGER, runner, looked) as (kept, books):
         record = _Pursuit(title or "Audit", kept, chosen, known, runner, books).go()
     draw(folder, record)
     return Audit(record, folder)
@@ -85,7 +87,9 @@ Books = Callable[[Iterable[Finding[Any]]], dict[str, tuple[int, int]]]
 
 
 @contextmanager
-def _books(things: list[Held], path: Path | None, runner: Runner) -> Iterator[tuple[list[Held], Books]]:
+def _books(
+    things: list[Held], path: Path | None, runner: Runner, looked: tuple[int, int]
+) -> Iterator[tuple[list[Held], Books]]:
     """The ledger of a run folder, kept by every server that is asked; what it was sent in earlier runs counts again."""
     asked = services(thing.access for thing in things if thing.access is not None)
     if not asked:
@@ -95,6 +99,7 @@ def _books(things: list[Held], path: Path | None, runner: Runner) -> Iterator[tu
 
     with ExitStack() as stack:
         ledger = stack.enter_context(Ledger(path or ":memory:"))
+        ledger.send(LOOKING, *looked)
         before = [service.token for service in asked]
         for service in asked:
             stack.enter_context(service.keeping(ledger, runner.observer.log))

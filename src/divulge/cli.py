@@ -68,9 +68,7 @@ def demo(*, out: Path = Path("runs/demo"), seed: int = 0, output: Output | None 
 
 @app.command(name="audit")
 def audit_command(
-    file: Path,
-    /,
-    *,
+    *sources: str,
     plan: bool = False,
     out: Path | None = None,
     seed: int | None = None,
@@ -78,12 +76,12 @@ def audit_command(
     allow_pickle: bool = False,
     output: Output | None = None,
 ) -> int:
-    """Audit what an AUDIT.toml file describes; run again, it goes on where it stopped.
+    """Audit what an AUDIT.toml file describes, or a model in files or at an address; run again, it goes on where it stopped.
 
     Parameters
     ----------
-    file
-        The audit file; docs/audit-file.md shows its form.
+    sources
+        The audit file, whose form docs/audit-file.md shows; or what `divulge init` takes, which is then run first.
     plan
         Print what would run, and run nothing.
     out
@@ -98,6 +96,7 @@ def audit_command(
     from divulge import audit_file, auditing, terminal
 
     output = output or Output()
+    file, looked = _audit_file(sources, allow_pickle, quiet=output.json)
     described = audit_file.read(file, allow_pickle=allow_pickle)
     if plan:
         steps = auditing.plan(described.held, described.attacks, described.studies, described.options)
@@ -117,8 +116,40 @@ def audit_command(
             workers=described.workers if workers is None else workers,
             sources=described.sources,
             observer=observer,
+            looked=looked,
         )
     return _concluded(audit, output)
+
+
+@app.command
+def init(
+    *sources: str,
+    out: Path = Path("AUDIT.toml"),
+    force: bool = False,
+    allow_pickle: bool = False,
+    json: bool = False,
+) -> int:
+    """Look at files or at an address, say what they are, and write an audit file that runs.
+
+    Parameters
+    ----------
+    sources
+        Files of a model and its data, or the address of a running model; after '#', what is known of it as in an audit file:
+        http://host/score#protocol=mlflow&dimension=784.
+    out
+        The audit file to write.
+    force
+        Replace it if it is there already.
+    allow_pickle
+        Open pickle and joblib files, which can run any code they like.
+    json
+        Print what was found as JSON, and nothing else.
+    """
+    from divulge import first_look, terminal
+
+    written = first_look.write(sources, out, force=force, allow_pickle=allow_pickle)
+    terminal.show_first_look(written, as_json=json)
+    return DONE
 
 
 @app.command
@@ -244,6 +275,27 @@ def main(tokens: Sequence[str] | None = None) -> int:
             raise
         sys.stderr.write(f"error: {type(error).__name__}: {error}; this is a bug: set DIVULGE_DEBUG=1 to see where\n")
         return BUG
+
+
+def _audit_file(sources: Sequence[str], allow_pickle: bool, *, quiet: bool) -> tuple[Path, tuple[int, int]]:
+    """The audit file that is named, or the one for what is named: written now, or by an earlier run of the same command.
+
+    Beside it, the rows and requests that it took to write it.
+    """
+    from divulge import first_look, terminal
+
+    if sources and all(source.endswith(".toml") for source in sources):
+        if len(sources) > 1:
+            raise BadInput(f"expected one audit file, got {len(sources)}; run one audit after the other")
+        return Path(sources[0]), (0, 0)
+    path = first_look.named_after(sources)
+    if path.exists():
+        terminal.errors.print(f"going on with {path}, which an earlier run wrote", markup=False)
+        return path, (0, 0)
+    written = first_look.write(sources, path, allow_pickle=allow_pickle)
+    if not quiet:
+        terminal.show_first_look(written, as_json=False)
+    return path, written.sent
 
 
 def _refused(sentence: str) -> int:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from divulge.auditing import Audit
     from divulge.contract import Attack, Evidence, Finding, Procedure
     from divulge.experiments import Experiment, Outcome
+    from divulge.first_look import Written
     from divulge.graph import Step
     from divulge.runner import Observer
 
@@ -176,6 +177,18 @@ def summary(audit: Audit) -> dict[str, Any]:
         "versions": dict(audit.record.versions),
         "seed": audit.record.seed,
     }
+
+
+def show_first_look(written: Written, *, as_json: bool) -> None:
+    """What was found at each source, and what to do next."""
+    if as_json:
+        say_json({"file": str(written.path), "found": {source: dict(facts) for source, facts in written.facts.items()}})
+        return
+    for source, facts in written.facts.items():
+        out.print(source, style="bold", markup=False)
+        for what, said in facts.items():
+            out.print(f"  {what:14}{said}", markup=False)
+    out.print(f"wrote {written.path}; look through it, then run: divulge audit {written.path}", markup=False)
 
 
 def show_plan(steps: Sequence[Step], *, as_json: bool) -> None:

@@ -5,21 +5,24 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 
 from divulge.contract import Gradients, Predictions, option_class
-from divulge.errors import BadInput, refuse_unknown
-from divulge.targets import protocols
-from divulge.targets.messages import Answer, Body, Decode
+from divulge.contract.service import LOOKING, Account
+from divulge.errors import BadInput, TargetFailed, refuse_unknown
+from divulge.targets import oip, protocols
+from divulge.targets.messages import Answer, Body, Decode, parsed
 from divulge.targets.oip import Metadata
 from divulge.targets.protocols import Call, Preset, explained
 from divulge.targets.service import Exchange, Guard, RemoteService, unguarded
 from divulge.targets.wire import Manners, Refused, Wire, filled
 
 OIP = "oip-v2"
+Asked = Callable[[Account], RemoteService]
+"A service that is not asked anything before somebody pays."
 EXPLANATIONS = 'a table such as explanation = { answer = "$.gradients" }'
 
 
@@ -77,7 +80,7 @@ class RemoteModel:
     "The address of a proxy, in place of what the environment says."
 
 
-def connect(kind: str, url: str, options: Mapping[str, Any]) -> Predictions | Gradients:
+def connect(kind: str, url: str, options: Mapping[str, Any], *, account: Account | None = None) -> Predictions | Gradients:
     """A model on a server as something held; `kind` is predictions or gradients.
 
     Answers are kept in memory, or in the run folder of the audit that uses it. The model is first asked for two fixed
@@ -92,21 +95,56 @@ def connect(kind: str, url: str, options: Mapping[str, Any]) -> Predictions | Gr
         got = "another" if "@" in url else repr(url)  # what may be a password is not repeated
         raise BadInput(f"expected a url that begins with http:// or https:// and holds no password, got {got}; correct it")
     preset = _preset(chosen, url)
+    spoken = _open_inference if preset.name == OIP else _described
+    wire = client(chosen, preset)
+    made = spoken(kind, url, chosen, preset, wire)
+    try:
+        service = made(account or Account(LOOKING))
+    except Refused as error:
+        raise _with_models(error, wire, url, preset) from None
+    if kind == "predictions":
+        return Predictions(service.value, service.dimension, service.identity, service=service)
+    return Gradients(service.value, service.dimension, service.identity, service=service, gradient=service.gradient)
+
+
+def client(chosen: RemoteModel, preset: Preset) -> Wire:
+    """A client with the manners that the auditor wants; a token of their own goes before what the protocol names."""
     headers = dict(chosen.headers or {})
     if chosen.token_env:
-        headers.setdefault("Authorization", f"Bearer ${{{chosen.token_env}}}")
-    wire = Wire(
+        headers["Authorization"] = f"Bearer ${{{chosen.token_env}}}"
+    return Wire(
         Manners(
             timeout=chosen.timeout, patience=chosen.patience, repeat=chosen.repeat, rate=chosen.rate,
             concurrency=chosen.concurrency, headers={**preset.predict.headers, **headers}, authority=chosen.authority,
             certificate=chosen.certificate, key=chosen.key, proxy=chosen.proxy,
         )
     )  # fmt: skip
-    spoken = _open_inference if preset.name == OIP else _described
-    service = spoken(kind, url, chosen, preset, wire)
-    if kind == "predictions":
-        return Predictions(service.value, service.dimension, service.identity, service=service)
-    return Gradients(service.value, service.dimension, service.identity, service=service, gradient=service.gradient)
+
+
+def models(wire: Wire, url: str, preset: Preset) -> list[str]:
+    """The models that a server says it has, where its protocol tells how to ask."""
+    if preset.name == OIP:
+        return oip.models(wire, url)
+    if preset.look is None or preset.look.models is None:
+        return []
+    import jsonpath
+
+    try:
+        said = parsed(wire.send("GET", host_of(url) + preset.look.path, first=True), url)
+    except TargetFailed:
+        return []
+    found = jsonpath.compile(preset.look.models).findall(said) if isinstance(said, dict | list) else []
+    return sorted({name for name in found if isinstance(name, str)})
+
+
+def _with_models(error: Refused, wire: Wire, url: str, preset: Preset) -> Refused:
+    """A refusal because of a wrong name also says which names are right."""
+    there = models(wire, url, preset) if error.status == 404 and preset.name != OIP else []
+    name = re.split("[/:]", root_of(url, preset))[-1]
+    if not there or name in there:
+        return error
+    sentence = str(error).rpartition(";")[0]
+    return Refused(f"{sentence}; the server has: {', '.join(there)}; use one of these", error.status)
 
 
 def _preset(chosen: RemoteModel, url: str) -> Preset:
@@ -122,7 +160,7 @@ def _preset(chosen: RemoteModel, url: str) -> Preset:
     )
 
 
-def _described(kind: str, url: str, chosen: RemoteModel, preset: Preset, wire: Wire) -> RemoteService:
+def _described(kind: str, url: str, chosen: RemoteModel, preset: Preset, wire: Wire) -> Asked:
     """A service of which the preset, or the auditor, says all there is to say."""
     said: dict[str, Any] = {name: getattr(chosen, name) for name in ("answer", "decode", "columns")}
     said["body"] = chosen.body or preset.form(chosen.form, chosen.columns or preset.predict.columns)
@@ -130,7 +168,7 @@ def _described(kind: str, url: str, chosen: RemoteModel, preset: Preset, wire: W
     if not predict.body:
         raise BadInput("expected a body with $X where the points go, got none; write body = '{\"inputs\": $X}'")
     item = _item(chosen, predict)
-    root = _root(url, preset)
+    root = root_of(url, preset)
     if kind == "predictions":
         calls = {"value": predict}
     else:
@@ -161,7 +199,7 @@ def _explain(chosen: RemoteModel, preset: Preset, predict: Call, url: str) -> Ca
 def _service(
     name: str, root: str, calls: Mapping[str, Call], predict: Call, item: tuple[int, ...], wire: Wire, batch: int,
     single: bool, guard: Guard = unguarded,
-) -> RemoteService:  # fmt: skip
+) -> Asked:  # fmt: skip
     """Ask a server by these calls; one that serves for values and for explanations is one exchange."""
 
     def exchange(call: Call) -> Exchange:
@@ -172,7 +210,7 @@ def _service(
             if call.values is not None:
                 answers["value"] = Answer.at(call.values, predict.decode, call.columns)
             answers["gradient"] = Answer.at(call.answer, call.decode, call.columns)
-        url = call.url.replace("$URL", root)
+        url = call.at(root)
         paths = {part: [str(path) for path in answer.paths] for part, answer in answers.items()}
         signature = json.dumps([_path(url), call.body, paths, call.decode, call.columns, item])
         headers = {name: filled(value) for name, value in call.headers.items() if name not in predict.headers}
@@ -181,17 +219,23 @@ def _service(
     made = {id(call): exchange(call) for call in calls.values()}
     batch = min([batch, *(call.batch for call in calls.values() if call.batch)])
     exchanges = {what: made[id(call)] for what, call in calls.items()}
-    try:
-        return RemoteService(name, root, exchanges, dimension=math.prod(item), batch=batch, single=single)
-    except Refused as error:
-        if error.status in (404, 405, 501) and len(made) == 2 and made[id(calls["gradient"])].url in str(error):
-            said = str(error).rpartition(";")[0]
-            raise Refused(
-                f'{said}; it explains nothing there: audit predictions alone with kind = "predictions", or correct where '
-                "explanations come from",
-                error.status,
-            ) from None
-        raise
+
+    def service(account: Account) -> RemoteService:
+        try:
+            return RemoteService(
+                name, root, exchanges, dimension=math.prod(item), batch=batch, single=single, account=account
+            )
+        except Refused as error:
+            if error.status in (404, 405, 501) and len(made) == 2 and made[id(calls["gradient"])].url in str(error):
+                said = str(error).rpartition(";")[0]
+                raise Refused(
+                    f'{said}; it explains nothing there: audit predictions alone with kind = "predictions", or correct '
+                    "where explanations come from",
+                    error.status,
+                ) from None
+            raise
+
+    return service
 
 
 def _item(chosen: RemoteModel, predict: Call) -> tuple[int, ...]:
@@ -209,22 +253,27 @@ def _item(chosen: RemoteModel, predict: Call) -> tuple[int, ...]:
     return (width,)
 
 
-def _root(url: str, preset: Preset) -> str:
-    """The address without what the protocol adds to it, which people copy along."""
+def root_of(url: str, preset: Preset) -> str:
+    """The address without what the protocol adds to it, which people copy along; a host alone gets the protocol's path."""
     url = url.rstrip("/")
     said = (preset.predict.url, (preset.explain or {}).get("url", ""))
     for added in sorted((text.removeprefix("$URL") for text in said if text.startswith("$URL")), key=len, reverse=True):
         if added and url.endswith(added):
             return url.removesuffix(added)
-    return url
+    return url if _path(url) != "/" else url + preset.path
+
+
+def host_of(url: str) -> str:
+    found = re.match(r"https?://[^/]+", url)
+    return found[0] if found else url
 
 
 def _path(url: str) -> str:
     """An address without its host, which may change while the model behind it does not."""
-    return re.sub(r"^https?://[^/]+", "", url) or "/"
+    return url.removeprefix(host_of(url)) or "/"
 
 
-def _open_inference(kind: str, url: str, chosen: RemoteModel, preset: Preset, wire: Wire) -> RemoteService:
+def _open_inference(kind: str, url: str, chosen: RemoteModel, preset: Preset, wire: Wire) -> Asked:
     """V2: names and shapes of tensors come from the model's metadata."""
     for name in ("form", "body", "answer", "decode", "columns", "shape"):
         if getattr(chosen, name) is not None:

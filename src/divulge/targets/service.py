@@ -64,11 +64,12 @@ class RemoteService:
     """What an audit knows as `Service`, and what `value` and `gradient` of something held ask."""
 
     def __init__(
-        self, name: str, address: str, exchanges: Mapping[str, Exchange], *, dimension: int, batch: int, single: bool
-    ) -> None:
+        self, name: str, address: str, exchanges: Mapping[str, Exchange], *, dimension: int, batch: int, single: bool,
+        account: Account,
+    ) -> None:  # fmt: skip
         self.name, self.address = name, address
         "Path, protocol and version: what can be said of a model without asking it. Its host may change, as ports do."
-        self.account = Account(LOOKING)
+        self.account = account
         self.watch: Callable[[], None] = lambda: None
         "Called after every answer."
         self._exchanges, self.dimension, self._single = dict(exchanges), dimension, single
@@ -198,7 +199,8 @@ class RemoteService:
         X = self._points(np.random.default_rng(0).standard_normal((LOOKED_AT, self.dimension)))
         lots = [X[start : start + self._batch] for start in range(0, LOOKED_AT, self._batch)]
         asked = self.account
-        self.account = Account(LOOKING, asked.budget)
+        if asked.asker != LOOKING:
+            self.account = Account(LOOKING, asked.budget)
         try:
             return tuple(
                 part

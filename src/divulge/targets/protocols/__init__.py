@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,7 +25,7 @@ class Call:
     """One request and where its answer holds what."""
 
     url: str = "$URL"
-    "`$URL` is the address that the audit names."
+    "`$URL` is the address that the audit names, `$HOST` its beginning, `$NAME` its last part."
     headers: dict[str, str] = Field(default_factory=dict)
     body: str = ""
     answer: str | list[str] = "$"
@@ -33,6 +34,12 @@ class Call:
     values: str | list[str] | None = None
     "Of a call for explanations: where the same answer holds the values, so that one request gives both."
     batch: PositiveInt | None = None
+
+    def at(self, address: str) -> str:
+        """Where it is sent."""
+        host = re.match(r"https?://[^/]+", address)
+        parts = {"URL": address, "HOST": host[0] if host else address, "NAME": address.rpartition("/")[2]}
+        return re.sub(r"\$(URL|HOST|NAME)\b", lambda match: parts[match[1]], self.url)
 
     def but(self, said: Mapping[str, Any]) -> Call:
         """The same call with what is said otherwise."""
@@ -59,6 +66,8 @@ class Preset:
     described: str = ""
     address: str = ""
     "What an audit writes as its url."
+    path: str = ""
+    "What is added to an address that names a host only."
     predict: Call = field(default_factory=Call)
     explain: Mapping[str, Any] | None = None
     "What a call for explanations says otherwise than the one for values."
