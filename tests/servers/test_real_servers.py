@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,15 +59,19 @@ SERVERS = [
 every_server = pytest.mark.parametrize("server", SERVERS, ids=lambda server: server.name)
 
 
-def audited(folder: Path, text: str) -> dict[str, Any]:
-    """What `divulge audit --json` prints of an audit file."""
-    (folder / "audit.toml").write_text(text)
-    command = [sys.executable, "-m", "divulge.cli", "audit", str(folder / "audit.toml"), "--json"]
+def divulge(folder: Path, *arguments: str) -> dict[str, Any]:
+    """What a command that ends well says to a machine."""
+    command = [sys.executable, "-m", "divulge.cli", *arguments, "--json"]
     environment = {**os.environ, "NO_PROXY": "127.0.0.1"}
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
     said: dict[str, Any] = json.loads(done.stdout)
     return said
+
+
+def audited(folder: Path, text: str) -> dict[str, Any]:
+    (folder / "audit.toml").write_text(text)
+    return divulge(folder, "audit", "audit.toml")
 
 
 def sent(said: dict[str, Any]) -> tuple[int, int]:
@@ -100,6 +105,17 @@ def test_a_second_audit_asks_only_what_connecting_costs(
     assert second["findings"] == first["findings"]
     assert sum(running.counted) - before == second["sent"]["looking"]["rows"] - first["sent"]["looking"]["rows"]
     assert sent(second) == (sum(running.counted), len(running.counted))
+
+
+@every_server
+def test_a_first_look_at_the_host_finds_what_a_user_would_write(
+    server: Server, serve: Callable[[str, str], Running], network: Path, tmp_path: Path
+) -> None:
+    running = serve(server.name, server.ready)
+    divulge(tmp_path, "init", f"{running.root}#dimension=784")
+    found = tomllib.loads((tmp_path / "AUDIT.toml").read_text())["held"]["api"]
+    written = tomllib.loads(server.audit(running.root, network))["held"]["api"]
+    assert found | {"batch": 64} == written
 
 
 @every_server
