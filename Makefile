@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 PYTEST := $(ONE_THREAD) $(BIN)/pytest --numprocesses auto --dist worksteal
 
-.PHONY: demo test check lint bench docs clean
+.PHONY: demo test test-servers check lint bench docs clean
 
 demo: $(READY)
 	$(BIN)/divulge demo
@@ -16,6 +16,11 @@ demo: $(READY)
 test: lint
 	@tests/ensure-browser
 	$(PYTEST) --cov --cov-report=term:skip-covered
+
+# Audits of real inference servers, each in an environment of its own (1.6 GB together, the first time).
+SERVERS := bentoml kserve litserve mlflow
+test-servers: $(READY) $(SERVERS:%=.servers/%/.ready)
+	DIVULGE_SERVERS=$(CURDIR)/.servers $(PYTEST) -m servers tests/servers
 
 # For every commit: lint, types, layers, and the tests that take no longer than a breath.
 check: lint
@@ -37,9 +42,14 @@ docs: $(READY)
 	$(BIN)/python scripts/make_docs.py
 
 clean:
-	rm -rf $(VENV) runs
+	rm -rf $(VENV) .servers runs
 
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[all]'
+	touch $@
+
+.servers/%/.ready: tests/servers/%/requirements.txt
+	test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D)
+	$(@D)/bin/pip install --quiet --disable-pip-version-check --requirement $<
 	touch $@
