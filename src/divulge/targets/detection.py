@@ -17,7 +17,7 @@ from divulge.targets import oip, protocols
 from divulge.targets.messages import Body, parsed
 from divulge.targets.protocols import Preset
 from divulge.targets.remote import OIP, RemoteModel, client, connect, host_of, models, root_of
-from divulge.targets.wire import Sending, Wire, short
+from divulge.targets.wire import Refused, Sending, Wire, short
 
 HINTS = {
     "/v2/models/": OIP,
@@ -90,7 +90,8 @@ def _spoken(wire: Wire, url: str) -> Preset:
         if preset.look is None:
             continue
         try:
-            content = wire.send("GET", host + preset.look.path, first=True)
+            place = preset.look.path.replace("$URL", root_of(url, preset).removeprefix(host))
+            content = wire.send("GET", host + place, first=True)
         except TargetFailed as error:
             silent = error if "no answer" in str(error) else silent
             if silent:
@@ -219,7 +220,8 @@ def _width(probe: _Probe) -> int:
             probe((width,))
         except TargetFailed as error:
             last = str(error)
-            found = [int(one) for pattern in WIDTHS for one in re.findall(pattern, last)]
+            said = f"{last} {error.said}" if isinstance(error, Refused) else last
+            found = [int(one) for pattern in WIDTHS for one in re.findall(pattern, said)]
             waiting = [one for one in found if one not in tried and 0 < one < 10**6] + [w for w in waiting if w not in found]
             continue
         if width > 2:

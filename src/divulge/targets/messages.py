@@ -187,10 +187,11 @@ def gradients(answer: Array, item: tuple[int, ...], url: str) -> Array:
     )
 
 
-def _csv(text: Any, url: str) -> list[list[float]]:
+def _csv(text: Any, url: str) -> list[Any]:
     try:
         lines = [line for line in str(text).strip().splitlines() if line.strip()]
-        return [[float(cell) for cell in line.split(",")] for line in lines]
+        cells = [[float(cell) for cell in line.split(",")] for line in lines]
+        return cells[0] if len(cells) == 1 else cells  # some write one number a row on a single line
     except ValueError:
         raise UnreadableAnswer(f"expected lines of numbers from {url}, got {short(text)}; choose another decode") from None
 

@@ -213,7 +213,7 @@ def _service(
         url = call.at(root)
         paths = {part: [str(path) for path in answer.paths] for part, answer in answers.items()}
         signature = json.dumps([_path(url), call.body, paths, call.decode, call.columns, item])
-        headers = {name: filled(value) for name, value in call.headers.items() if name not in predict.headers}
+        headers = {name: filled(value) for name, value in call.headers.items() if value != predict.headers.get(name)}
         return Exchange(wire, url, headers, Body(call.body, item, call.columns, single), answers, item, signature, guard)
 
     made = {id(call): exchange(call) for call in calls.values()}

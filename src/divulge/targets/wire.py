@@ -25,6 +25,8 @@ ATTEMPTS = 4
 "How often a request that a server answers with an error of its own is sent before it is given up."
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
 "Seconds between attempts: the first, doubled each time up to the longest, where the server asks for none."
+LONGEST = 20_000
+"Characters of a refusal that are looked through."
 SHOWN = 200
 "Characters of an answer that a message quotes."
 
@@ -34,9 +36,10 @@ sleep = time.sleep
 class Refused(TargetFailed):
     """A server answered with an error."""
 
-    def __init__(self, sentence: str, status: int) -> None:
+    def __init__(self, sentence: str, status: int, said: str = "") -> None:
+        """`said` is all of its answer that may tell more."""
         super().__init__(sentence)
-        self.status = status
+        self.status, self.said = status, said
 
 
 @dataclass(frozen=True)
@@ -144,7 +147,7 @@ class Wire:
                 else:
                     if response.is_success:
                         return body
-                    failure = Refused(_refusal(response), response.status_code)
+                    failure = Refused(_refusal(response), response.status_code, response.text[:LONGEST])
                     busy = response.status_code in (429, 503)
                     errors += 0 if busy else 1
                     if (response.status_code != 429 and response.status_code < 500) or errors >= ATTEMPTS:

@@ -51,6 +51,7 @@ class Look:
     """How a server of this protocol is known: what it says at a path of its host."""
 
     path: str
+    "`$URL` is the path of the address itself."
     says: str
     decode: str = "json"
     models: str | None = None
