@@ -112,7 +112,8 @@ class _Opener:
             access = openers[given[0]](kind, source, section)
             return access if defence is None else defences.from_table(access, defence)
         except BadInput as error:
-            raise type(error)(f"{where}: {error}") from None
+            error.args = (f"{where}: {error}",)
+            raise error from None
 
     def _file(self, kind: str, source: str, options: Mapping[str, Any]) -> Access:
         from divulge.targets import files
