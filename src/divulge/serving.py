@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -31,11 +32,14 @@ class Server(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, network: Weights, name: str = NAME) -> None:
-        super().__init__((HOST, 0), _Handler)
+    def __init__(
+        self, network: Weights, name: str = NAME, port: int = 0, handler: type[BaseHTTPRequestHandler] | None = None
+    ) -> None:
+        super().__init__((HOST, port), handler or Handler)
         self.model = Gradients.of(network)
         self.name = name
         self.rows = self.requests = 0
+        self._counting = Lock()
 
     @property
     def url(self) -> str:
@@ -50,7 +54,8 @@ class Server(ThreadingHTTPServer):
     def infer(self, asked: dict[str, Any]) -> dict[str, Any]:
         tensor = asked["inputs"][0]
         X = np.asarray(tensor["data"], dtype=float).reshape(-1, self.model.dimension)
-        self.rows, self.requests = self.rows + len(X), self.requests + 1
+        with self._counting:
+            self.rows, self.requests = self.rows + len(X), self.requests + 1
         wanted = [output["name"] for output in asked.get("outputs") or ()] or ["value"]
         answers = {"value": self.model.value, "gradient": self.model.gradient}
         outputs = []
@@ -60,18 +65,20 @@ class Server(ThreadingHTTPServer):
         return {"model_name": self.name, "model_version": "1", "outputs": outputs}
 
 
-class _Handler(BaseHTTPRequestHandler):
+class Handler(BaseHTTPRequestHandler):
+    """Speaks for a server."""
+
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True  # headers and body are two writes, and the second would wait for the first's receipt
     server: Server
 
     def do_GET(self) -> None:
         if self.path == f"/v2/models/{self.server.name}":
-            self._say(200, self.server.metadata())
+            self.say(200, self.server.metadata())
         elif self.path == "/v2":
-            self._say(200, {"name": "divulge", "version": "1", "extensions": []})
+            self.say(200, {"name": "divulge", "version": "1", "extensions": []})
         else:
-            self._say(404, {"error": f"nothing at {self.path}"})
+            self.say(404, {"error": f"nothing at {self.path}"})
 
     def do_POST(self) -> None:
         import orjson
@@ -79,22 +86,22 @@ class _Handler(BaseHTTPRequestHandler):
         length = int(self.headers.get("Content-Length") or 0)
         if not 0 <= length <= LARGEST:
             self.close_connection = True
-            self._say(413, {"error": f"a request of {length} bytes is too large"})
+            self.say(413, {"error": f"a request of {length} bytes is too large"})
             return
         content = self.rfile.read(length)
         if self.path == "/v2/repository/index":
-            self._say(200, [{"name": self.server.name, "state": "READY"}])
+            self.say(200, [{"name": self.server.name, "state": "READY"}])
         elif self.path != f"/v2/models/{self.server.name}/infer":
-            self._say(404, {"error": f"nothing at {self.path}"})
+            self.say(404, {"error": f"nothing at {self.path}"})
         else:
             try:
                 answer = self.server.infer(orjson.loads(content))
             except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
-                self._say(400, {"error": f"{type(error).__name__}: {error}"})
+                self.say(400, {"error": f"{type(error).__name__}: {error}"})
             else:
-                self._say(200, answer)
+                self.say(200, answer)
 
-    def _say(self, status: int, said: Any) -> None:
+    def say(self, status: int, said: Any) -> None:
         import orjson
 
         content = orjson.dumps(said, option=orjson.OPT_SERIALIZE_NUMPY)
