@@ -127,7 +127,7 @@ class _Opener:
 
         given = [name for name in ("authority", "certificate", "key") if name in options]
         files = {name: str(self.home / str(options[name])) for name in given}
-        return remote.connect(kind, source, {**options, **files})
+        return remote.connect(kind, source, {**options, **files}, look=False)
 
     def _dataset(self, kind: str, source: str, options: Mapping[str, Any]) -> Access:
         from divulge import datasets

@@ -17,7 +17,7 @@ from divulge.targets.messages import Answer, Body, Decode
 from divulge.targets.oip import Metadata
 from divulge.targets.protocols import Call, Preset, explained
 from divulge.targets.service import Exchange, Guard, RemoteService, unguarded
-from divulge.targets.wire import Manners, Refused, Wire, filled
+from divulge.targets.wire import Manners, Wire, filled
 
 OIP = "oip-v2"
 EXPLANATIONS = 'a table such as explanation = { answer = "$.gradients" }'
@@ -77,11 +77,12 @@ class RemoteModel:
     "The address of a proxy, in place of what the environment says."
 
 
-def connect(kind: str, url: str, options: Mapping[str, Any]) -> Predictions | Gradients:
+def connect(kind: str, url: str, options: Mapping[str, Any], *, look: bool = True) -> Predictions | Gradients:
     """A model on a server as something held; `kind` is predictions or gradients.
 
     Answers are kept in memory, or in the run folder of the audit that uses it. The model is first asked for two fixed
-    points, so that answers of one that has been replaced are never taken for those of the new one.
+    points, so that answers of one that has been replaced are never taken for those of the new one; without `look` not
+    before the run folder is open, so that a killed run knows of these rows too.
     """
     if kind not in ("gradients", "predictions"):
         raise BadInput(f"expected gradients or predictions of a model behind a url, got {kind}; give {kind} as a file")
@@ -103,7 +104,7 @@ def connect(kind: str, url: str, options: Mapping[str, Any]) -> Predictions | Gr
         )
     )  # fmt: skip
     spoken = _open_inference if preset.name == OIP else _described
-    service = spoken(kind, url, chosen, preset, wire)
+    service = spoken(kind, url, chosen, preset, wire, look)
     if kind == "predictions":
         return Predictions(service.value, service.dimension, service.identity, service=service)
     return Gradients(service.value, service.dimension, service.identity, service=service, gradient=service.gradient)
@@ -122,7 +123,7 @@ def _preset(chosen: RemoteModel, url: str) -> Preset:
     )
 
 
-def _described(kind: str, url: str, chosen: RemoteModel, preset: Preset, wire: Wire) -> RemoteService:
+def _described(kind: str, url: str, chosen: RemoteModel, preset: Preset, wire: Wire, look: bool) -> RemoteService:
     """A service of which the preset, or the auditor, says all there is to say."""
     said: dict[str, Any] = {name: getattr(chosen, name) for name in ("answer", "decode", "columns")}
     said["body"] = chosen.body or preset.form(chosen.form, chosen.columns or preset.predict.columns)
@@ -137,7 +138,7 @@ def _described(kind: str, url: str, chosen: RemoteModel, preset: Preset, wire: W
         explain = _explain(chosen, preset, predict, url)
         calls = {"value": explain if explain.values is not None else predict, "gradient": explain}
     single = chosen.datatype == "FP32"
-    return _service(f"{root} {preset.name}", root, calls, predict, item, wire, chosen.batch, single)
+    return _service(f"{root} {preset.name}", root, calls, predict, item, wire, chosen.batch, single, look)
 
 
 def _explain(chosen: RemoteModel, preset: Preset, predict: Call, url: str) -> Call:
@@ -160,7 +161,7 @@ def _explain(chosen: RemoteModel, preset: Preset, predict: Call, url: str) -> Ca
 
 def _service(
     name: str, root: str, calls: Mapping[str, Call], predict: Call, item: tuple[int, ...], wire: Wire, batch: int,
-    single: bool, guard: Guard = unguarded,
+    single: bool, look: bool, guard: Guard = unguarded,
 ) -> RemoteService:  # fmt: skip
     """Ask a server by these calls; one that serves for values and for explanations is one exchange."""
 
@@ -181,17 +182,7 @@ def _service(
     made = {id(call): exchange(call) for call in calls.values()}
     batch = min([batch, *(call.batch for call in calls.values() if call.batch)])
     exchanges = {what: made[id(call)] for what, call in calls.items()}
-    try:
-        return RemoteService(name, exchanges, dimension=math.prod(item), batch=batch, single=single)
-    except Refused as error:
-        if error.status in (404, 405, 501) and len(made) == 2 and made[id(calls["gradient"])].url in str(error):
-            said = str(error).rpartition(";")[0]
-            raise Refused(
-                f'{said}; it explains nothing there: audit predictions alone with kind = "predictions", or correct where '
-                "explanations come from",
-                error.status,
-            ) from None
-        raise
+    return RemoteService(name, exchanges, dimension=math.prod(item), batch=batch, single=single, look=look)
 
 
 def _item(chosen: RemoteModel, predict: Call) -> tuple[int, ...]:
@@ -219,7 +210,7 @@ def _root(url: str, preset: Preset) -> str:
     return url
 
 
-def _open_inference(kind: str, url: str, chosen: RemoteModel, preset: Preset, wire: Wire) -> RemoteService:
+def _open_inference(kind: str, url: str, chosen: RemoteModel, preset: Preset, wire: Wire, look: bool) -> RemoteService:
     """V2: names and shapes of tensors come from the model's metadata."""
     for name in ("form", "body", "answer", "decode", "columns", "shape"):
         if getattr(chosen, name) is not None:
@@ -257,4 +248,4 @@ def _open_inference(kind: str, url: str, chosen: RemoteModel, preset: Preset, wi
     version = "" if model.version is None else f" version {model.version}"
     name = f"{model.url} {OIP}{version} {model.platform} {model.datatype}".replace("  ", " ")
     single = model.datatype == "FP32"
-    return _service(name, model.url, calls, predict, model.item, wire, chosen.batch, single, model.guard)
+    return _service(name, model.url, calls, predict, model.item, wire, chosen.batch, single, look, model.guard)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -17,7 +18,7 @@ from divulge.contract.service import LOOKING, Account
 from divulge.errors import BadInput, TargetFailed
 from divulge.targets.ledger import Ledger, Parts, key
 from divulge.targets.messages import Answer, Body, UnreadableAnswer, gradients, parsed
-from divulge.targets.wire import Sending, Wire
+from divulge.targets.wire import Refused, Sending, Wire
 
 LOOKED_AT = 2
 "Fixed points at which a model is looked at: two, because one may lie where a network is dead."
@@ -63,7 +64,9 @@ class Exchange:
 class RemoteService:
     """What an audit knows as `Service`, and what `value` and `gradient` of something held ask."""
 
-    def __init__(self, name: str, exchanges: Mapping[str, Exchange], *, dimension: int, batch: int, single: bool) -> None:
+    def __init__(
+        self, name: str, exchanges: Mapping[str, Exchange], *, dimension: int, batch: int, single: bool, look: bool = True
+    ) -> None:
         self.name = name
         "Address, protocol and version: what can be said of a model without asking it."
         self.account = Account(LOOKING)
@@ -75,9 +78,11 @@ class RemoteService:
         self._counting = threading.Lock()
         self._unchecked = False
         self._replaced = ""
-        self._looked = self._look(first=True)
-        self.token = hashlib.sha256(b"".join(part.tobytes() for part in self._looked)).hexdigest()[:32]
-        "What tells this model from another one that may be put at its address."
+        self._looked: Parts = ()
+        if look:
+            self._meet()
+        self.token = self._seen() if look else uuid.uuid4().hex
+        "What tells this model from another one that may be put at its address; any name until somebody has looked."
 
     @property
     def identity(self) -> str:
@@ -110,23 +115,27 @@ class RemoteService:
 
     @contextmanager
     def keeping(self, ledger: Ledger, log: Callable[[str], None]) -> Iterator[None]:
-        """Keep the books of a run folder: what the same model answered in earlier runs is known."""
+        """Keep the books of a run folder: what the same model answered in earlier runs is known.
+
+        A model that was not looked at before is looked at now, so that this too is in the books before it is sent.
+        """
         own, first = self._ledger, self.token
         rows, requests = own.sent(LOOKING)
         own.send(LOOKING, -rows, -requests)
         ledger.send(LOOKING, rows, requests)
         self._ledger = ledger
-        known = ledger.models(self.name)
-        same = [token for token, looked in known.items() if alike(self._looked, looked)]
-        if not same and known and not alike(self._looked, self._look()):
-            same = list(known)  # no two looks are alike: only its name can tell
-        if same:
-            self.token = same[0]
-        else:
-            ledger.know(self.name, self.token, self._looked)
-            if known:
-                log(f"{self.name.split()[0]} answers otherwise than in an earlier run: what it said then is set aside")
         try:
+            if not self._looked:
+                self._meet()
+            known = ledger.models(self.name)
+            same = [token for token, looked in known.items() if alike(self._looked, looked)]
+            if not same and known and not alike(self._looked, self._look()):
+                same = list(known)  # no two looks are alike: only its name can tell
+            self.token = same[0] if same else self._seen()
+            if not same:
+                ledger.know(self.name, self.token, self._looked)
+                if known:
+                    log(f"{self.name.split()[0]} answers otherwise than in an earlier run: what it said then is set aside")
             yield
         finally:
             self._ledger, self.token = own, first
@@ -134,6 +143,8 @@ class RemoteService:
     def _ask(self, what: str, X: Array) -> Array:
         if self._replaced:
             raise TargetFailed(self._replaced)
+        if not self._looked:
+            self._meet()
         exchange = self._exchanges[what]
         X = self._points(X)
         source, keys = self._source(exchange), [key(row) for row in X]
@@ -190,6 +201,25 @@ class RemoteService:
         with self._counting:
             self.account.take_back(rows)
             self._ledger.send(self.account.asker, -rows, -1)
+
+    def _meet(self) -> None:
+        """The first look, which also shows whether there is anything to explain."""
+        try:
+            self._looked = self._look(first=True)
+        except Refused as error:
+            explains = self._exchanges.get("gradient")
+            if error.status in (404, 405, 501) and len(self._different()) == 2 and explains and explains.url in str(error):
+                said = str(error).rpartition(";")[0]
+                raise Refused(
+                    f'{said}; it explains nothing there: audit predictions alone with kind = "predictions", or correct '
+                    "where explanations come from",
+                    error.status,
+                ) from None
+            raise
+
+    def _seen(self) -> str:
+        """A name made of how a model looked."""
+        return hashlib.sha256(b"".join(part.tobytes() for part in self._looked)).hexdigest()[:32]
 
     def _look(self, *, first: bool = False) -> Parts:
         """Answers to fixed points, past the ledger."""
