@@ -17,7 +17,7 @@ from divulge.targets.messages import Answer, Body, Decode
 from divulge.targets.oip import Metadata
 from divulge.targets.protocols import Call, Preset, explained
 from divulge.targets.service import Exchange, Guard, RemoteService, unguarded
-from divulge.targets.wire import Manners, Wire, filled
+from divulge.targets.wire import Manners, Wire
 
 OIP = "oip-v2"
 EXPLANATIONS = 'a table such as explanation = { answer = "$.gradients" }'
@@ -176,7 +176,7 @@ def _service(
         url = call.url.replace("$URL", root)
         paths = {part: [str(path) for path in answer.paths] for part, answer in answers.items()}
         signature = json.dumps([url, call.body, paths, call.decode, call.columns, item])
-        headers = {name: filled(value) for name, value in call.headers.items() if name not in predict.headers}
+        headers = {name: wire.filled(value) for name, value in call.headers.items() if name not in predict.headers}
         return Exchange(wire, url, headers, Body(call.body, item, call.columns, single), answers, item, signature, guard)
 
     made = {id(call): exchange(call) for call in calls.values()}

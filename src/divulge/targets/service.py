@@ -49,6 +49,10 @@ class Exchange:
     guard: Guard = unguarded
 
     def ask(self, X: Array, sending: Sending, *, first: bool = False) -> Parts:
+        with self.wire.discreet():
+            return self._ask(X, sending, first)
+
+    def _ask(self, X: Array, sending: Sending, first: bool) -> Parts:
         headers = {"Content-Type": self.body.type, **self.headers}
         content = self.wire.send("POST", self.url, self.body.filled(X), headers, sending=sending, first=first)
         text = all(answer.decode == "csv" and str(answer.paths[0]) == "$" for answer in self.answers.values())
