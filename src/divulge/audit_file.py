@@ -127,7 +127,8 @@ class _Opener:
             access = openers[given[0]](kind, source, section)
             return access if defence is None else defences.from_table(access, defence)
         except BadInput as error:
-            raise type(error)(f"{where}: {error}") from None
+            error.args = (f"{where}: {error}",)
+            raise error from None
 
     def _file(self, kind: str, source: str, options: Mapping[str, Any]) -> Access:
         from divulge.targets import files
@@ -141,7 +142,7 @@ class _Opener:
 
         given = [name for name in ("authority", "certificate", "key") if name in options]
         files = {name: str(self.home / str(options[name])) for name in given}
-        return remote.connect(kind, source, {**options, **files})
+        return remote.connect(kind, source, {**options, **files}, look=False)
 
     def _dataset(self, kind: str, source: str, options: Mapping[str, Any]) -> Access:
         from divulge import datasets

@@ -150,7 +150,7 @@ class Runner:
         except BudgetSpent:
             return finding  # nothing is left to look with
         except TargetFailed as error:
-            if finding.verdict is not Verdict.FAILED:
+            if not (finding.partial and finding.verdict is Verdict.FAILED):  # which is tried again anyway
                 return Finding.failed(sentence(error), partial=True, cost=finding.cost)
         return finding
 

@@ -4,11 +4,12 @@ import numpy as np
 from mlserver import MLModel
 from mlserver.types import InferenceRequest, InferenceResponse, ResponseOutput
 
-from divulge.serving.network import Network as Served, read
+from divulge.contract import Gradients
+from divulge.serving.network import answer, read
 
 
 class Network(MLModel):  # type: ignore[misc]  # MLServer has no types
-    served: Served
+    served: Gradients
 
     async def load(self) -> bool:
         self.served = read(self.settings.parameters.uri)
@@ -18,9 +19,9 @@ class Network(MLModel):  # type: ignore[misc]  # MLServer has no types
         tensor = payload.inputs[0]
         X = np.array(tensor.data.root, dtype=float).reshape(-1, self.served.dimension)
         wanted = [output.name for output in payload.outputs or ()] or ["value"]
-        answers = {name: self.served.answer(name, X) for name in wanted}
+        answers = {name: answer(self.served, name, X) for name in wanted}
         outputs = [
-            ResponseOutput(name=name, datatype="FP64", shape=list(answer.shape), data=answer.ravel().tolist())
-            for name, answer in answers.items()
+            ResponseOutput(name=name, datatype="FP64", shape=list(found.shape), data=found.ravel().tolist())
+            for name, found in answers.items()
         ]
         return InferenceResponse(model_name=self.name, model_version=self.version, outputs=outputs)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,19 +14,10 @@ NAME = "network"
 OUTPUTS = ("value", "gradient")
 
 
-@dataclass(frozen=True, eq=False)
-class Network:
-    """Values and input gradients by the names of a server's outputs."""
-
-    model: Gradients
-
-    @property
-    def dimension(self) -> int:
-        return self.model.dimension
-
-    def answer(self, name: str, X: Array) -> Array:
-        ask = {"value": self.model.value, "gradient": self.model.gradient}[name]
-        return np.ascontiguousarray(ask(X), dtype=float)
+def answer(model: Gradients, name: str, X: Array) -> Array:
+    """An output by its name."""
+    ask = {"value": model.value, "gradient": model.gradient}[name]
+    return np.ascontiguousarray(ask(X), dtype=float)
 
 
 def metadata(name: str, dimension: int) -> dict[str, Any]:
@@ -37,13 +27,13 @@ def metadata(name: str, dimension: int) -> dict[str, Any]:
     return {"name": name, "versions": ["1"], "platform": "divulge", "inputs": inputs, "outputs": outputs}
 
 
-def read(path: Path | str) -> Network:
-    """A network from its file."""
+def read(path: Path | str) -> Gradients:
+    """A network from its file, to be asked."""
     from divulge.targets import files
 
     found = files.read("weights", Path(path), {})
     assert isinstance(found, Weights)
-    return Network(Gradients.of(found))
+    return Gradients.of(found)
 
 
 def save(network: Weights, path: Path) -> None:

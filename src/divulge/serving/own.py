@@ -13,13 +13,14 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Lock
 from typing import Any
 
 import numpy as np
 
 from divulge.contract import Gradients, Weights
 from divulge.errors import BadInput, TargetFailed
-from divulge.serving.network import NAME, Network, metadata, save
+from divulge.serving.network import NAME, answer, metadata, save
 
 HOST = "127.0.0.1"
 LARGEST = 256 * 2**20
@@ -31,38 +32,44 @@ class Server(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, network: Weights, name: str = NAME) -> None:
-        super().__init__((HOST, 0), _Handler)
-        self.network = Network(Gradients.of(network))
+    def __init__(
+        self, network: Weights, name: str = NAME, port: int = 0, handler: type[BaseHTTPRequestHandler] | None = None
+    ) -> None:
+        super().__init__((HOST, port), handler or Handler)
+        self.model = Gradients.of(network)
         self.name = name
         self.rows = self.requests = 0
+        self._counting = Lock()
 
     @property
     def url(self) -> str:
         return f"http://{HOST}:{self.server_port}/v2/models/{self.name}"
 
     def infer(self, asked: dict[str, Any]) -> dict[str, Any]:
-        X = np.asarray(asked["inputs"][0]["data"], dtype=float).reshape(-1, self.network.dimension)
-        self.rows, self.requests = self.rows + len(X), self.requests + 1
+        X = np.asarray(asked["inputs"][0]["data"], dtype=float).reshape(-1, self.model.dimension)
+        with self._counting:
+            self.rows, self.requests = self.rows + len(X), self.requests + 1
         outputs = []
         for name in [output["name"] for output in asked.get("outputs") or ()] or ["value"]:
-            answer = self.network.answer(name, X)
-            outputs.append({"name": name, "datatype": "FP64", "shape": list(answer.shape), "data": answer.ravel()})
+            found = answer(self.model, name, X)
+            outputs.append({"name": name, "datatype": "FP64", "shape": list(found.shape), "data": found.ravel()})
         return {"model_name": self.name, "model_version": "1", "outputs": outputs}
 
 
-class _Handler(BaseHTTPRequestHandler):
+class Handler(BaseHTTPRequestHandler):
+    """Speaks for a server."""
+
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True  # headers and body are two writes, and the second would wait for the first's receipt
     server: Server
 
     def do_GET(self) -> None:
         if self.path == f"/v2/models/{self.server.name}":
-            self._say(200, metadata(self.server.name, self.server.network.dimension))
+            self.say(200, metadata(self.server.name, self.server.model.dimension))
         elif self.path == "/v2":
-            self._say(200, {"name": "divulge", "version": "1", "extensions": []})
+            self.say(200, {"name": "divulge", "version": "1", "extensions": []})
         else:
-            self._say(404, {"error": f"nothing at {self.path}"})
+            self.say(404, {"error": f"nothing at {self.path}"})
 
     def do_POST(self) -> None:
         import orjson
@@ -70,22 +77,22 @@ class _Handler(BaseHTTPRequestHandler):
         length = int(self.headers.get("Content-Length") or 0)
         if not 0 <= length <= LARGEST:
             self.close_connection = True
-            self._say(413, {"error": f"a request of {length} bytes is too large"})
+            self.say(413, {"error": f"a request of {length} bytes is too large"})
             return
         content = self.rfile.read(length)
         if self.path == "/v2/repository/index":
-            self._say(200, [{"name": self.server.name, "state": "READY"}])
+            self.say(200, [{"name": self.server.name, "state": "READY"}])
         elif self.path != f"/v2/models/{self.server.name}/infer":
-            self._say(404, {"error": f"nothing at {self.path}"})
+            self.say(404, {"error": f"nothing at {self.path}"})
         else:
             try:
-                answer = self.server.infer(orjson.loads(content))
+                said = self.server.infer(orjson.loads(content))
             except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
-                self._say(400, {"error": f"{type(error).__name__}: {error}"})
+                self.say(400, {"error": f"{type(error).__name__}: {error}"})
             else:
-                self._say(200, answer)
+                self.say(200, said)
 
-    def _say(self, status: int, said: Any) -> None:
+    def say(self, status: int, said: Any) -> None:
         import orjson
 
         content = orjson.dumps(said, option=orjson.OPT_SERIALIZE_NUMPY)

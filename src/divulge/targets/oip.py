@@ -40,6 +40,13 @@ class Metadata:
         like: Metadata | None = None,
     ) -> Metadata:  # fmt: skip
         """Ask a server about a model; a sibling takes its points `like` the model it explains where it says nothing."""
+        with wire.discreet():
+            return cls._read(wire, url, input, dimension, datatype, like)
+
+    @classmethod
+    def _read(
+        cls, wire: Wire, url: str, input: str | None, dimension: int | None, datatype: str | None, like: Metadata | None
+    ) -> Metadata:
         address = _ADDRESS.fullmatch(url)
         if address is None:
             raise BadInput(

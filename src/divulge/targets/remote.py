@@ -5,24 +5,23 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 
 from divulge.contract import Gradients, Predictions, option_class
-from divulge.contract.service import LOOKING, Account
+from divulge.contract.service import Account
 from divulge.errors import BadInput, TargetFailed, refuse_unknown
 from divulge.targets import oip, protocols
 from divulge.targets.messages import Answer, Body, Decode, parsed
 from divulge.targets.oip import Metadata
 from divulge.targets.protocols import Call, Preset, explained
 from divulge.targets.service import Exchange, Guard, RemoteService, unguarded
-from divulge.targets.wire import Manners, Refused, Wire, filled
+from divulge.targets.wire import Manners, Refused, Wire
 
 OIP = "oip-v2"
-Asked = Callable[[Account], RemoteService]
-"A service that is not asked anything before somebody pays."
 EXPLANATIONS = 'a table such as explanation = { answer = "$.gradients" }'
 
 
@@ -80,11 +79,14 @@ class RemoteModel:
     "The address of a proxy, in place of what the environment says."
 
 
-def connect(kind: str, url: str, options: Mapping[str, Any], *, account: Account | None = None) -> Predictions | Gradients:
+def connect(
+    kind: str, url: str, options: Mapping[str, Any], *, look: bool = True, account: Account | None = None
+) -> Predictions | Gradients:
     """A model on a server as something held; `kind` is predictions or gradients.
 
     Answers are kept in memory, or in the run folder of the audit that uses it. The model is first asked for two fixed
-    points, so that answers of one that has been replaced are never taken for those of the new one.
+    points, so that answers of one that has been replaced are never taken for those of the new one; without `look` not
+    before the run folder is open, so that a killed run knows of these rows too.
     """
     if kind not in ("gradients", "predictions"):
         raise BadInput(f"expected gradients or predictions of a model behind a url, got {kind}; give {kind} as a file")
@@ -97,11 +99,11 @@ def connect(kind: str, url: str, options: Mapping[str, Any], *, account: Account
     preset = _preset(chosen, url)
     spoken = _open_inference if preset.name == OIP else _described
     wire = client(chosen, preset)
-    made = spoken(kind, url, chosen, preset, wire)
-    try:
-        service = made(account or Account(LOOKING))
-    except Refused as error:
-        raise _with_models(error, wire, url, preset) from None
+    service = spoken(kind, url, chosen, preset, wire)
+    service.refused = partial(_refused, wire=wire, url=url, preset=preset)
+    service.account = account or service.account
+    if look:
+        service.meet()
     if kind == "predictions":
         return Predictions(service.value, service.dimension, service.identity, service=service)
     return Gradients(service.value, service.dimension, service.identity, service=service, gradient=service.gradient)
@@ -137,14 +139,20 @@ def models(wire: Wire, url: str, preset: Preset) -> list[str]:
     return sorted({name for name in found if isinstance(name, str)})
 
 
-def _with_models(error: Refused, wire: Wire, url: str, preset: Preset) -> Refused:
-    """A refusal because of a wrong name also says which names are right."""
-    there = models(wire, url, preset) if error.status == 404 and preset.name != OIP else []
-    name = re.split("[/:]", root_of(url, preset))[-1]
-    if not there or name in there:
-        return error
-    sentence = str(error).rpartition(";")[0]
-    return Refused(f"{sentence}; the server has: {', '.join(there)}; use one of these", error.status)
+def _refused(error: Refused, explains: str, *, wire: Wire, url: str, preset: Preset) -> Refused:
+    """A refusal at the first look with what helps: which names are right, or that nothing is explained at `explains`."""
+    said = str(error).rpartition(";")[0]
+    if error.status == 404 and preset.name != OIP:
+        there = models(wire, url, preset)
+        if there and re.split("[/:]", root_of(url, preset))[-1] not in there:
+            return Refused(f"{said}; the server has: {', '.join(there)}; use one of these", error.status)
+    if error.status in (404, 405, 501) and explains and explains in said:
+        return Refused(
+            f'{said}; it explains nothing there: audit predictions alone with kind = "predictions", or correct where '
+            "explanations come from",
+            error.status,
+        )
+    return error
 
 
 def _preset(chosen: RemoteModel, url: str) -> Preset:
@@ -160,7 +168,7 @@ def _preset(chosen: RemoteModel, url: str) -> Preset:
     )
 
 
-def _described(kind: str, url: str, chosen: RemoteModel, preset: Preset, wire: Wire) -> Asked:
+def _described(kind: str, url: str, chosen: RemoteModel, preset: Preset, wire: Wire) -> RemoteService:
     """A service of which the preset, or the auditor, says all there is to say."""
     said: dict[str, Any] = {name: getattr(chosen, name) for name in ("answer", "decode", "columns")}
     said["body"] = chosen.body or preset.form(chosen.form, chosen.columns or preset.predict.columns)
@@ -199,7 +207,7 @@ def _explain(chosen: RemoteModel, preset: Preset, predict: Call, url: str) -> Ca
 def _service(
     name: str, root: str, calls: Mapping[str, Call], predict: Call, item: tuple[int, ...], wire: Wire, batch: int,
     single: bool, guard: Guard = unguarded,
-) -> Asked:  # fmt: skip
+) -> RemoteService:  # fmt: skip
     """Ask a server by these calls; one that serves for values and for explanations is one exchange."""
 
     def exchange(call: Call) -> Exchange:
@@ -213,29 +221,13 @@ def _service(
         url = call.at(root)
         paths = {part: [str(path) for path in answer.paths] for part, answer in answers.items()}
         signature = json.dumps([_path(url), call.body, paths, call.decode, call.columns, item])
-        headers = {name: filled(value) for name, value in call.headers.items() if value != predict.headers.get(name)}
+        headers = {name: wire.filled(value) for name, value in call.headers.items() if value != predict.headers.get(name)}
         return Exchange(wire, url, headers, Body(call.body, item, call.columns, single), answers, item, signature, guard)
 
     made = {id(call): exchange(call) for call in calls.values()}
     batch = min([batch, *(call.batch for call in calls.values() if call.batch)])
     exchanges = {what: made[id(call)] for what, call in calls.items()}
-
-    def service(account: Account) -> RemoteService:
-        try:
-            return RemoteService(
-                name, root, exchanges, dimension=math.prod(item), batch=batch, single=single, account=account
-            )
-        except Refused as error:
-            if error.status in (404, 405, 501) and len(made) == 2 and made[id(calls["gradient"])].url in str(error):
-                said = str(error).rpartition(";")[0]
-                raise Refused(
-                    f'{said}; it explains nothing there: audit predictions alone with kind = "predictions", or correct '
-                    "where explanations come from",
-                    error.status,
-                ) from None
-            raise
-
-    return service
+    return RemoteService(name, root, exchanges, dimension=math.prod(item), batch=batch, single=single)
 
 
 def _item(chosen: RemoteModel, predict: Call) -> tuple[int, ...]:
@@ -273,7 +265,7 @@ def _path(url: str) -> str:
     return url.removeprefix(host_of(url)) or "/"
 
 
-def _open_inference(kind: str, url: str, chosen: RemoteModel, preset: Preset, wire: Wire) -> Asked:
+def _open_inference(kind: str, url: str, chosen: RemoteModel, preset: Preset, wire: Wire) -> RemoteService:
     """V2: names and shapes of tensors come from the model's metadata."""
     for name in ("form", "body", "answer", "decode", "columns", "shape"):
         if getattr(chosen, name) is not None:

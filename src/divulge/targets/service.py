@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -17,7 +18,7 @@ from divulge.contract.service import LOOKING, Account
 from divulge.errors import BadInput, TargetFailed
 from divulge.targets.ledger import Known, Ledger, Parts, key
 from divulge.targets.messages import Answer, Body, UnreadableAnswer, gradients, parsed
-from divulge.targets.wire import Sending, Wire
+from divulge.targets.wire import Refused, Sending, Wire
 
 LOOKED_AT = 2
 "Fixed points at which a model is looked at: two, because one may lie where a network is dead."
@@ -48,6 +49,10 @@ class Exchange:
     guard: Guard = unguarded
 
     def ask(self, X: Array, sending: Sending, *, first: bool = False) -> Parts:
+        with self.wire.discreet():
+            return self._ask(X, sending, first)
+
+    def _ask(self, X: Array, sending: Sending, first: bool) -> Parts:
         headers = {"Content-Type": self.body.type, **self.headers}
         content = self.wire.send("POST", self.url, self.body.filled(X), headers, sending=sending, first=first)
         text = all(answer.decode == "csv" and str(answer.paths[0]) == "$" for answer in self.answers.values())
@@ -64,12 +69,11 @@ class RemoteService:
     """What an audit knows as `Service`, and what `value` and `gradient` of something held ask."""
 
     def __init__(
-        self, name: str, address: str, exchanges: Mapping[str, Exchange], *, dimension: int, batch: int, single: bool,
-        account: Account,
-    ) -> None:  # fmt: skip
+        self, name: str, address: str, exchanges: Mapping[str, Exchange], *, dimension: int, batch: int, single: bool
+    ) -> None:
         self.name, self.address = name, address
         "Path, protocol and version: what can be said of a model without asking it. Its host may change, as ports do."
-        self.account = account
+        self.account = Account(LOOKING)
         self.watch: Callable[[], None] = lambda: None
         "Called after every answer."
         self._exchanges, self.dimension, self._single = dict(exchanges), dimension, single
@@ -78,9 +82,11 @@ class RemoteService:
         self._counting = threading.Lock()
         self._unchecked = False
         self._replaced = ""
-        self._looked = self._look(first=True)
-        self.token = hashlib.sha256(b"".join(part.tobytes() for part in self._looked)).hexdigest()[:32]
-        "What tells this model from another one that may be put at its address."
+        self._looked: Parts = ()
+        self.token = uuid.uuid4().hex
+        "What tells this model from another one that may be put at its address; any name until somebody has looked."
+        self.refused: Callable[[Refused, str], Refused] = lambda error, explains: error
+        "What is said where the first look is refused, and at which address it asks for explanations alone."
 
     @property
     def identity(self) -> str:
@@ -91,6 +97,17 @@ class RemoteService:
 
     def gradient(self, X: Array) -> Array:
         return self._ask("gradient", X)
+
+    def meet(self) -> None:
+        """The first look, if nobody has looked yet; it shows whether the model is there and explains itself."""
+        if self._looked:
+            return
+        try:
+            self._looked = self._look(first=True)
+        except Refused as error:
+            alone = self._exchanges["gradient"].url if len(self._different()) == 2 else ""
+            raise self.refused(error, alone) from None
+        self.token = self._seen()
 
     def sent_for(self, asker: str) -> tuple[int, int]:
         return self._ledger.sent(asker)
@@ -113,23 +130,26 @@ class RemoteService:
 
     @contextmanager
     def keeping(self, ledger: Ledger, log: Callable[[str], None]) -> Iterator[None]:
-        """Keep the books of a run folder: what the same model answered in earlier runs is known."""
+        """Keep the books of a run folder: what the same model answered in earlier runs is known.
+
+        A model that was not looked at before is looked at now, so that this too is in the books before it is sent.
+        """
         own, first = self._ledger, self.token
         rows, requests = own.sent(LOOKING)
         own.send(LOOKING, -rows, -requests)
         ledger.send(LOOKING, rows, requests)
         self._ledger = ledger
-        known = ledger.models(self.name)
-        here = [model.token for model in known if model.address == self.address]
-        same = [model.token for model in known if alike(self._looked, model.looked)]
-        if not same and here and not alike(self._looked, self._look()):
-            same = here  # no two looks are alike: only its address can tell
-        if same:
-            self.token = same[0]
-        elif here:
-            log(f"{self.address} answers otherwise than in an earlier run: what it said then is set aside")
-        ledger.know(self.name, Known(self.address, self.token, self._looked))
         try:
+            self.meet()
+            known = ledger.models(self.name)
+            here = [model.token for model in known if model.address == self.address]
+            same = [model.token for model in known if alike(self._looked, model.looked)]
+            if not same and here and not alike(self._looked, self._look()):
+                same = here  # no two looks are alike: only its address can tell
+            if here and not same:
+                log(f"{self.address} answers otherwise than in an earlier run: what it said then is set aside")
+            self.token = same[0] if same else self._seen()
+            ledger.know(self.name, Known(self.address, self.token, self._looked))
             yield
         finally:
             self._ledger, self.token = own, first
@@ -137,6 +157,7 @@ class RemoteService:
     def _ask(self, what: str, X: Array) -> Array:
         if self._replaced:
             raise TargetFailed(self._replaced)
+        self.meet()
         exchange = self._exchanges[what]
         X = self._points(X)
         source, keys = self._source(exchange), [key(row) for row in X]
@@ -193,6 +214,10 @@ class RemoteService:
         with self._counting:
             self.account.take_back(rows)
             self._ledger.send(self.account.asker, -rows, -1)
+
+    def _seen(self) -> str:
+        """A name made of how a model looked."""
+        return hashlib.sha256(b"".join(part.tobytes() for part in self._looked)).hexdigest()[:32]
 
     def _look(self, *, first: bool = False) -> Parts:
         """Answers to fixed points, past the ledger."""

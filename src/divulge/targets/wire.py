@@ -7,7 +7,8 @@ import re
 import threading
 import time
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -30,7 +31,10 @@ LONGEST = 20_000
 SHOWN = 200
 "Characters of an answer that a message quotes."
 
-sleep = time.sleep
+LEAST = 4
+"Letters of a secret that a message must not quote; fewer may stand in any word."
+
+sleep, clock = time.sleep, time.monotonic
 
 
 class Refused(TargetFailed):
@@ -89,7 +93,8 @@ class Wire:
             ) from None
         self.manners = manners
         agent = {"User-Agent": f"divulge/{__version__} (model audit)", "Accept": "application/json, */*;q=0.5"}
-        headers = agent | {name: filled(value) for name, value in manners.headers.items()}
+        self._secrets: set[str] = set()
+        headers = agent | {name: self.filled(value) for name, value in manners.headers.items()}
         try:
             self._client = httpx2.Client(
                 timeout=manners.timeout, headers=headers, verify=_tls(manners), proxy=manners.proxy,
@@ -101,22 +106,56 @@ class Wire:
         self._turn = threading.Lock()
         self._next = 0.0
 
+    def filled(self, value: str) -> str:
+        """A header with what the environment holds in place of `$NAME`; what is filled in is never repeated in a message."""
+
+        def secret(match: re.Match[str]) -> str:
+            name = match[1] or match[2]
+            held = os.environ.get(name, "").strip()
+            if not re.fullmatch("[!-~]+", held):
+                got = "other characters" if held else "nothing"
+                raise BadInput(f"expected a token of plain letters in the environment variable {name}, got {got}; set it")
+            self._secrets.add(held)
+            return held
+
+        return re.sub(r"\$(?:(\w+)|\{(\w+)\})", secret, value)
+
+    @contextmanager
+    def discreet(self) -> Iterator[None]:
+        """Errors that quote what a server says do not quote a secret that it repeats, nor a part of one."""
+        try:
+            yield
+        except BadInput as error:
+            said = str(error)
+            for held in sorted(self._secrets, key=len, reverse=True):
+                said = said.replace(held, "***") if len(held) >= LEAST else said
+                for letters in range(len(held) - 1, LEAST - 1, -1):
+                    said = said.replace(f"{held[:letters]}…", "***…")
+            error.args = (said,)
+            raise
+
     def send(
         self, method: str, url: str, content: bytes | None = None, headers: Mapping[str, str] | None = None,
         *, sending: Sending | None = None, first: bool = False,
     ) -> bytes:  # fmt: skip
         """What a server answers to one request. At the `first` contact, a server that is not there is not waited for."""
+        with self.discreet():
+            return self._send(method, url, content, headers or {}, sending or Sending(), first)
+
+    def _send(
+        self, method: str, url: str, content: bytes | None, headers: Mapping[str, str], sending: Sending, first: bool
+    ) -> bytes:
         import httpx2
 
-        sending, manners = sending or Sending(), self.manners
-        deadline, errors, charged = time.monotonic() + manners.patience, 0, 0
+        manners = self.manners
+        deadline, errors, charged = clock() + manners.patience, 0, 0
         pause = FIRST_PAUSE
         while True:
             self._take_turn()
             sending.begins()
             asked: float | None = None
             try:
-                request = self._client.build_request(method, url, content=content, headers=dict(headers or {}))
+                request = self._client.build_request(method, url, content=content, headers=dict(headers))
                 response = self._client.send(request, stream=True)
             except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.ProxyError) as error:
                 sending.unsent()
@@ -156,7 +195,7 @@ class Wire:
                 finally:
                     response.close()
             wait = pause if asked is None else asked
-            if time.monotonic() + wait > deadline:
+            if clock() + wait > deadline:
                 if asked is not None and asked > manners.patience:
                     raise TargetFailed(
                         f"{url} asks to be left alone for {asked:g} seconds; run again then: what was answered is kept"
@@ -170,7 +209,7 @@ class Wire:
         if self.manners.rate is None:
             return
         with self._turn:
-            now = time.monotonic()
+            now = clock()
             wait, self._next = self._next - now, max(self._next, now) + 1 / self.manners.rate
         if wait > 0:
             sleep(wait)
@@ -186,20 +225,6 @@ def wanted_pause(header: str) -> float | None:
         return None
     until = until if until.tzinfo else until.replace(tzinfo=UTC)
     return max(0.0, (until - datetime.now(UTC)).total_seconds())
-
-
-def filled(value: str) -> str:
-    """A header with what the environment holds in place of `$NAME`; what is filled in is never repeated in a message."""
-
-    def secret(match: re.Match[str]) -> str:
-        name = match[1] or match[2]
-        held = os.environ.get(name, "").strip()
-        if not re.fullmatch("[!-~]+", held):
-            got = "other characters" if held else "nothing"
-            raise BadInput(f"expected a token of plain letters in the environment variable {name}, got {got}; set it")
-        return held
-
-    return re.sub(r"\$(?:(\w+)|\{(\w+)\})", secret, value)
 
 
 def short(said: Any) -> str:
