@@ -9,7 +9,7 @@ from copy import deepcopy
 from dataclasses import asdict, fields, replace
 from typing import Any, ClassVar, Generic, TypeVar, cast, get_args, get_origin
 
-from divulge.contract.access import Access
+from divulge.contract.access import Access, Gradients
 from divulge.contract.context import Context
 from divulge.contract.finding import Cost, Finding, Provenance, Role, TaxonomyId, Verdict, Won
 from divulge.contract.metering import metered
@@ -83,7 +83,8 @@ class Procedure(Generic[Needs, Won]):
         context.begin()
         before, start = context.budget.points, time.perf_counter()
         counted = tuple(metered(access, context.budget) for access in held)
-        account = Account(context.asker, context.budget)
+        values_alone = not any(issubclass(need, Gradients) for need in self.needs)
+        account = Account(context.asker, context.budget, values_alone=values_alone)
         partial = False
         finding: Finding[Won]
         try:

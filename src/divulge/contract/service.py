@@ -27,6 +27,8 @@ class Account:
     budget: Budget = field(default_factory=Budget)
     rows: int = 0
     requests: int = 0
+    values_alone: bool = False
+    "Whether they want no explanations, which a server then need not make."
 
     def __post_init__(self) -> None:
         self.asker = self.asker or uuid.uuid4().hex

@@ -1,7 +1,4 @@
-"""A server of the package's own, with nothing but the standard library behind it.
-
-`python -m divulge.serving.own NETWORK.npz` serves a network (W1, b1, W2, b2 ...) and prints its address on one line.
-"""
+"""A server of the package's own, with nothing but the standard library behind it."""
 
 from __future__ import annotations
 
@@ -113,7 +110,7 @@ def served(network: Weights) -> Iterator[str]:
     with TemporaryDirectory() as folder:
         path = Path(folder) / "network.npz"
         save(network, path)
-        command = [sys.executable, "-m", "divulge.serving.own", str(path)]
+        command = [sys.executable, "-m", "divulge.serving", str(path)]
         with _started(command, environment) as address:
             yield address
 
@@ -124,7 +121,7 @@ def _started(command: list[str], environment: dict[str, str]) -> Iterator[str]:
         try:
             address = (process.stdout.readline() if process.stdout else "").strip()
             if not address:
-                raise TargetFailed("the demonstration's server did not start; run python -m divulge.serving.own to see why")
+                raise TargetFailed("the demonstration's server did not start; run python -m divulge.serving to see why")
             yield address
         finally:
             process.terminate()
@@ -148,7 +145,3 @@ def main() -> int:
         sys.stdout.flush()
         sys.stdin.read()  # ends with whoever holds the other end
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

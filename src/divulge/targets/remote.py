@@ -227,7 +227,9 @@ def _service(
     made = {id(call): exchange(call) for call in calls.values()}
     batch = min([batch, *(call.batch for call in calls.values() if call.batch)])
     exchanges = {what: made[id(call)] for what, call in calls.items()}
-    return RemoteService(name, root, exchanges, dimension=math.prod(item), batch=batch, single=single)
+    same = (calls["value"].url, calls["value"].body) == (predict.url, predict.body)
+    plain = None if same else exchange(predict)
+    return RemoteService(name, root, exchanges, dimension=math.prod(item), batch=batch, single=single, plain=plain)
 
 
 def _item(chosen: RemoteModel, predict: Call) -> tuple[int, ...]:

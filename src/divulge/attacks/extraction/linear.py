@@ -221,7 +221,8 @@ class _Inquiry:
 
     def _from_gradient(self, held: Gradients, centre: Array, size: float) -> Iterator[_Copy]:
         x = centre + size * self.rng.standard_normal((1, held.dimension))
-        A, J = self.ask(x), np.asarray(held.gradient(x), float).reshape(-1, held.dimension)
+        J = np.asarray(held.gradient(x), float).reshape(-1, held.dimension)
+        A = self.ask(x)  # which a server that was asked to explain has told too
         J = J[-1:] if self.pair else J
         if len(J) != A.shape[1]:
             return

@@ -159,8 +159,8 @@ def copied(
 
 def _asked(use: str, target: Predictions, X: Array, checks: Array) -> dict[str, Any]:
     """Everything that is asked of the target. Values and gradients at the same points are one query each."""
-    values = target.value(X)
     slopes = target.gradient(X) if use == "gradients" and isinstance(target, Gradients) else None
+    values = target.value(X)  # a server that was asked to explain has told them too
     return {"X": X, "values": values, "slopes": slopes, "checks": checks, "answers": target.value(checks)}
 
 
