@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
+from itertools import accumulate
 from pathlib import Path
 from typing import Self
 
@@ -22,6 +25,9 @@ SCHEMA = 2
 CHUNK = 500
 "Points looked up at once: sqlite takes 999 values a statement in its older versions."
 
+PAGE, CHECKPOINT = 16384, 4000
+"Bytes, and pages until what is written moves into the main file, which waits for the disk: answers of explanations are large."
+
 _TABLES = """
 CREATE TABLE model (
   id INTEGER PRIMARY KEY, name TEXT NOT NULL, token TEXT NOT NULL, looked TEXT NOT NULL, numbers BLOB NOT NULL,
@@ -29,8 +35,8 @@ CREATE TABLE model (
 );
 CREATE TABLE answer (
   source TEXT NOT NULL, point BLOB NOT NULL, shapes TEXT NOT NULL, numbers BLOB NOT NULL, asker TEXT NOT NULL,
-  PRIMARY KEY (source, point)
-) WITHOUT ROWID;
+  UNIQUE (source, point)
+);
 CREATE TABLE sent (asker TEXT PRIMARY KEY, rows INTEGER NOT NULL, requests INTEGER NOT NULL) WITHOUT ROWID;
 """
 
@@ -54,10 +60,13 @@ class Ledger:
             self._file = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
             try:
                 fresh = self._is_fresh()
+                if fresh:
+                    self._file.execute(f"PRAGMA page_size = {PAGE}")
                 # A kill loses nothing that was written; a power cut may lose the last answers, and damages nothing.
                 # Where there is no shared memory, as on some network drives, sqlite stays with its older journal.
                 self._file.execute("PRAGMA journal_mode = WAL")
                 self._file.execute("PRAGMA synchronous = NORMAL")
+                self._file.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT}")
                 if fresh:
                     with self._transaction():
                         self._create()
@@ -140,12 +149,11 @@ class Ledger:
 
     def _parts(self, shapes: str, numbers: bytes) -> Parts:
         try:
-            sides = [tuple(int(side) for side in shape) for shape in json.loads(shapes)]
-            ends = np.cumsum([int(np.prod(shape)) for shape in sides])
-            flat = np.split(np.frombuffer(numbers, dtype="<f8"), ends)
-            if len(flat.pop()):
-                raise ValueError("numbers are left over")
-            return tuple(part.reshape(shape) for part, shape in zip(flat, sides, strict=True))
+            flat = np.frombuffer(numbers, dtype="<f8")
+            places, end = _places(shapes)
+            if len(flat) != end:
+                raise ValueError("numbers are missing or left over")
+            return tuple(flat[place].reshape(shape) for place, shape in places)
         except (TypeError, ValueError):
             raise StorageError(
                 f"the ledger {self._path} holds an answer that is no array; move that file away to ask again"
@@ -203,6 +211,17 @@ class Ledger:
 def key(point: Array) -> bytes:
     """What a point is called in the books."""
     return hashlib.blake2b(np.ascontiguousarray(point, dtype="<f8").tobytes(), digest_size=16).digest()
+
+
+@lru_cache(maxsize=64)
+def _places(shapes: str) -> tuple[tuple[tuple[slice, tuple[int, ...]], ...], int]:
+    """Where the parts of an answer are among its numbers, and how many these are."""
+    sides = [tuple(int(side) for side in shape) for shape in json.loads(shapes)]
+    if any(side < 0 for shape in sides for side in shape):
+        raise ValueError("a side is negative")
+    ends = [0, *accumulate(math.prod(shape) for shape in sides)]
+    parts = zip(ends, ends[1:], sides, strict=False)
+    return tuple((slice(start, end), shape) for start, end, shape in parts), ends[-1]
 
 
 def _make_folder(path: Path) -> None:

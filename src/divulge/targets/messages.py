@@ -90,6 +90,8 @@ class Answer:
     "Several where text inside the answer holds JSON of its own."
     decode: Decode
     columns: tuple[str, ...]
+    whole: bool = False
+    "Whether the first path is the answer itself: text that need not be JSON."
 
     @classmethod
     def at(cls, paths: str | Sequence[str], decode: Decode, columns: Sequence[str]) -> Answer:
@@ -107,7 +109,7 @@ class Answer:
                 "expected two JSONPaths for text that holds JSON, one to the text and one inside it; got "
                 f"{len(compiled)}; write answer = [..., ...]"
             )
-        return cls(tuple(compiled), decode, tuple(columns))
+        return cls(tuple(compiled), decode, tuple(columns), str(compiled[0]) == "$")
 
     def read(self, said: Any, count: int, url: str) -> Array:
         """Numbers (count, ...) from an answer that was parsed already (text, for CSV of a whole body)."""
@@ -115,7 +117,7 @@ class Answer:
         for number, path in enumerate(self.paths):
             if number:  # what was found so far is text that holds JSON
                 found = [parsed(text, url) for text in found]
-            if str(path) != "$":  # text is not looked into
+            if number or not self.whole:  # text is not looked into
                 found = [match for tree in found for match in path.findall(tree)]
             if not found:
                 raise UnreadableAnswer(
