@@ -160,7 +160,7 @@ def main(names: list[str], repeats: int, profiled: bool) -> None:
                 real.append(over_loopback(network, url))
         ratios = [b / a for a, b in zip(plain, adapter, strict=True)]
         print(
-            f"{name}: in memory {np.median(plain):.3f} s, adapter and ledger {spread(ratios)} of it over {requests} requests "
+            f"{name}: in memory {np.median(plain):.3f} s, adapter and ledger {spread(ratios)} of it, {requests} requests "
             f"({(np.median(adapter) - np.median(plain)) / requests * 1e3:+.2f} ms each); "
             f"real server {spread([b / a for a, b in zip(plain, real, strict=True)])}",
             flush=True,
