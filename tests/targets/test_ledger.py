@@ -12,7 +12,7 @@ from hypothesis import given, settings, strategies as st
 
 from divulge.contract import Array
 from divulge.errors import StorageError
-from divulge.targets.ledger import Ledger, key
+from divulge.targets.ledger import PAGE, Ledger, key
 
 X = np.arange(12.0).reshape(6, 2)
 KEYS = [key(row) for row in X]
@@ -92,7 +92,7 @@ def test_models_of_one_address_are_known_by_their_looks() -> None:
 KILLED = """
 import sys
 import numpy as np
-from divulge.targets.ledger import Ledger, key
+from divulge.targets.ledger import PAGE, Ledger, key
 
 ledger = Ledger(sys.argv[1])
 for number in range(ledger.answers(), 100_000):
@@ -129,7 +129,7 @@ def test_a_file_damaged_in_the_middle_is_named(tmp_path: Path) -> None:
     with Ledger(tmp_path / "ledger") as ledger:
         ledger.keep("m", "me", names, (np.zeros((4000, 1)),))
     content = bytearray((tmp_path / "ledger").read_bytes())
-    content[4096:] = b"\xff" * (len(content) - 4096)
+    content[PAGE:] = b"\xff" * (len(content) - PAGE)
     (tmp_path / "ledger").write_bytes(content)
     with Ledger(tmp_path / "ledger") as ledger, pytest.raises(StorageError, match="the file is damaged; move it away"):
         ledger.recall("m", names)
@@ -180,7 +180,7 @@ FULL = """
 import resource, sys
 import numpy as np
 from divulge.errors import StorageError
-from divulge.targets.ledger import Ledger, key
+from divulge.targets.ledger import PAGE, Ledger, key
 
 rows = np.arange(4000.0).reshape(-1, 1)
 names = [key(row) for row in rows]

@@ -26,7 +26,7 @@ CHUNK = 500
 "Points looked up at once: sqlite takes 999 values a statement in its older versions."
 
 PAGE, CHECKPOINT = 16384, 4000
-"Bytes, and pages until what is written moves into the main file, which waits for the disk: answers of explanations are large."
+"Bytes, and pages until what is written moves into the main file and waits for the disk: explanations are large."
 
 _TABLES = """
 CREATE TABLE model (
@@ -97,7 +97,7 @@ class Ledger:
 
     def send(self, asker: str, rows: int, requests: int = 1) -> None:
         """Write down what is about to be sent; negative numbers take back what nobody took."""
-        with self._explained(), self._transaction():
+        with self._explained(), self._lock:  # one statement is a transaction of its own
             self._file.execute(
                 "INSERT INTO sent VALUES (?1, ?2, ?3) ON CONFLICT (asker) DO UPDATE SET rows = rows + ?2, "
                 "requests = requests + ?3",
