@@ -92,7 +92,7 @@ def test_models_of_one_address_are_known_by_their_looks() -> None:
 KILLED = """
 import sys
 import numpy as np
-from divulge.targets.ledger import PAGE, Ledger, key
+from divulge.targets.ledger import Ledger, key
 
 ledger = Ledger(sys.argv[1])
 for number in range(ledger.answers(), 100_000):
@@ -180,7 +180,7 @@ FULL = """
 import resource, sys
 import numpy as np
 from divulge.errors import StorageError
-from divulge.targets.ledger import PAGE, Ledger, key
+from divulge.targets.ledger import Ledger, key
 
 rows = np.arange(4000.0).reshape(-1, 1)
 names = [key(row) for row in rows]
