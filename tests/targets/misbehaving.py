@@ -53,6 +53,8 @@ class FaultyServer(Server):
         "Whether a fault stays."
         self.released = Event()
         "Lets those go that were never answered."
+        self.heard: list[dict[str, str]] = []
+        "The headers of every request."
 
     @property
     def count(self) -> tuple[int, int]:
@@ -74,6 +76,7 @@ class Misbehaving(Handler):
     server: FaultyServer
 
     def say(self, status: int, said: Any) -> None:
+        self.server.heard.append(dict(self.headers.items()))
         fault = self.server.due() if self.command == "POST" else None
         if fault is None:
             super().say(status, said)

@@ -235,7 +235,13 @@ def short(said: Any) -> str:
 
 def _silent(url: str, error: Exception) -> TargetFailed:
     reason = str(error) or type(error).__name__
-    return TargetFailed(f"no answer from {url}: {reason}; check that the server runs there, or raise option 'timeout'")
+    remedy = "check that the server runs there, or raise option 'timeout'"
+    if "certificate" in reason.lower():
+        remedy = (
+            "name who signed the server's certificate as option 'authority', and your own, where it asks for one, as "
+            "'certificate' and 'key'"
+        )
+    return TargetFailed(f"no answer from {url}: {reason}; {remedy}")
 
 
 def _refusal(response: httpx2.Response) -> str:
