@@ -274,3 +274,19 @@ def test_an_audit_file_that_is_there_is_kept(folder: Path, capfd: pytest.Capture
     assert Path("AUDIT.toml").read_text() == "mine"
     assert cli.main(["init", "network.npz", "--force"]) == 0
     assert "network.npz" in Path("AUDIT.toml").read_text()
+
+
+def test_a_server_that_explains_nothing_says_how_to_audit_it_all_the_same(
+    folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with speaking(kserve_without_explainer) as (host, _):
+        Path("audit.toml").write_text(
+            f'[held.api]\nkind = "gradients"\nprotocol = "kserve-v1"\nurl = "{host}/v1/models/mine"\ndimension = 4\n'
+        )
+        assert cli.main(["audit", "audit.toml"]) == 2
+        said = capfd.readouterr().err
+        assert "404" in said
+        assert 'it explains nothing there: audit predictions alone with kind = "predictions"' in said
+        assert said.count("\n") == 1
+        Path("audit.toml").write_text(Path("audit.toml").read_text().replace("gradients", "predictions"))
+        assert run(capfd, "audit", "audit.toml")["findings"]

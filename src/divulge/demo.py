@@ -33,8 +33,8 @@ LEFT_OUT = ("value-extraction", "surrogate", "univariate-from-values", "univaria
 "Explanations give the same away in a hundredth of the queries, no model here has one input, and it should not take long."
 ASKED = 400
 "Pictures that the network has not seen, among which it is asked for those that it has."
-SERVICE = "service that explains a network that remembers"
-"Asked over HTTP, as anybody could ask it."
+SERVICE = "digit service"
+"Explains a network that remembers its pictures; it is asked over HTTP, as anybody could ask it."
 WIDE, SEEN = 300, 40
 "Hidden units of the network that remembers, and the pictures it was trained on."
 POISONED = {"points": 20, "batch": 10, "iterations": 30, "starts": 2}
