@@ -72,7 +72,7 @@ def mlserver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("mlserver")
     for name, version, datatype, shape, outputs in (
         ("mine", "3", "FP64", [-1, 4], ["value", "gradient", "magnitude"]),
-        ("mine-explainer", "3", "FP64", [-1, 4], ["gradient"]),
+        ("mine-explainer", "4", "FP64", [-1, 4], ["gradient"]),
         ("pictures", None, "FP64", [-1, 1, 2, 2], ["value", "gradient"]),
         ("single", "1", "FP32", [-1, 4], ["value", "gradient"]),
     ):
@@ -252,7 +252,7 @@ class Stub:
     @property
     def rows(self) -> list[float]:
         """The first number of every row asked."""
-        bodies = [body for path, body, _ in self.asked if path.endswith("/infer")]
+        bodies = [body for path, body, _ in self.asked if "/infer" in path]
         return [row for body in bodies for row in body["inputs"][0]["data"][::4]]
 
 
@@ -523,6 +523,22 @@ def test_the_token_comes_from_the_environment(stub: Stub, monkeypatch: pytest.Mo
     monkeypatch.setenv("DIVULGE_TEST_TOKEN", "abc\n")
     remote.connect("predictions", stub.url, {"token_env": "DIVULGE_TEST_TOKEN"}).value(X)
     assert {headers["Authorization"] for _, _, headers in stub.asked} == {"Bearer abc"}
+
+
+def test_a_secret_in_an_address_comes_from_the_environment_and_stays_out_of_messages(
+    stub: Stub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DIVULGE_TEST_KEY", "abcdefgh")
+    options = {"body": '{"inputs": [{"data": $FLAT}]}', "answer": "$.outputs[0]", "dimension": 4}
+    url = f"{stub.url}/infer?code=$DIVULGE_TEST_KEY"
+    held = remote.connect("predictions", url, options)
+    np.testing.assert_array_equal(held.value(X)[:, 0], served_network.value(X))
+    assert stub.asked[-1][0] == "/v2/models/mine/infer?code=abcdefgh"
+    assert "abcdefgh" not in held.identity
+    stub.answer = lambda body: {}
+    with pytest.raises(TargetFailed, match="found nothing there") as raised:
+        held.value(X + 1)
+    assert "abcdefgh" not in str(raised.value)
 
 
 @pytest.mark.parametrize(("token", "got"), [("", "nothing"), ("geheim\nnis", "other characters"), ("żeton", "other")])

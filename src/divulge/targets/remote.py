@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Annotated, Any, Literal
 
@@ -99,7 +100,7 @@ def connect(
     preset = _preset(chosen, url)
     spoken = _open_inference if preset.name == OIP else _described
     wire = client(chosen, preset)
-    service = spoken(kind, url, chosen, preset, wire)
+    service = spoken(kind, url, chosen, preset, wire).service(wire)
     service.refused = partial(_refused, wire=wire, url=url, preset=preset)
     service.account = account or service.account
     if look:
@@ -114,10 +115,12 @@ def client(chosen: RemoteModel, preset: Preset) -> Wire:
     headers = dict(chosen.headers or {})
     if chosen.token_env:
         headers["Authorization"] = f"Bearer ${{{chosen.token_env}}}"
+    said = {name.lower() for name in headers}
+    headers |= {name: value for name, value in preset.predict.headers.items() if name.lower() not in said}
     return Wire(
         Manners(
             timeout=chosen.timeout, patience=chosen.patience, repeat=chosen.repeat, rate=chosen.rate,
-            concurrency=chosen.concurrency, headers={**preset.predict.headers, **headers}, authority=chosen.authority,
+            concurrency=chosen.concurrency, headers=headers, authority=chosen.authority,
             certificate=chosen.certificate, key=chosen.key, proxy=chosen.proxy,
         )
     )  # fmt: skip
@@ -168,7 +171,7 @@ def _preset(chosen: RemoteModel, url: str) -> Preset:
     )
 
 
-def _described(kind: str, url: str, chosen: RemoteModel, preset: Preset, wire: Wire) -> RemoteService:
+def _described(kind: str, url: str, chosen: RemoteModel, preset: Preset, wire: Wire) -> _Spoken:
     """A service of which the preset, or the auditor, says all there is to say."""
     said: dict[str, Any] = {name: getattr(chosen, name) for name in ("answer", "decode", "columns")}
     said["body"] = chosen.body or preset.form(chosen.form, chosen.columns or preset.predict.columns)
@@ -177,16 +180,13 @@ def _described(kind: str, url: str, chosen: RemoteModel, preset: Preset, wire: W
         raise BadInput("expected a body with $X where the points go, got none; write body = '{\"inputs\": $X}'")
     item = _item(chosen, predict)
     root = root_of(url, preset)
-    if kind == "predictions":
-        calls = {"value": predict}
-    else:
-        explain = _explain(chosen, preset, predict, url)
-        calls = {"value": explain if explain.values is not None else predict, "gradient": explain}
+    explain = None if kind == "predictions" else _explain(chosen, preset, predict)
+    value = predict if explain is None or explain.values is None else explain
     single = chosen.datatype == "FP32"
-    return _service(f"{_path(root)} {preset.name}", root, calls, predict, item, wire, chosen.batch, single)
+    return _Spoken(f"{_path(root)} {preset.name}", root, predict, value, explain, item, chosen.batch, single)
 
 
-def _explain(chosen: RemoteModel, preset: Preset, predict: Call, url: str) -> Call:
+def _explain(chosen: RemoteModel, preset: Preset, predict: Call) -> Call:
     if isinstance(chosen.explanation, str):
         raise BadInput(
             f"expected {EXPLANATIONS}, got explanation = {chosen.explanation!r}, which is of protocol {OIP}; write the table"
@@ -204,32 +204,51 @@ def _explain(chosen: RemoteModel, preset: Preset, predict: Call, url: str) -> Ca
     return explained(predict, own)
 
 
-def _service(
-    name: str, root: str, calls: Mapping[str, Call], predict: Call, item: tuple[int, ...], wire: Wire, batch: int,
-    single: bool, guard: Guard = unguarded,
-) -> RemoteService:  # fmt: skip
-    """Ask a server by these calls; one that serves for values and for explanations is one exchange."""
+@dataclass(frozen=True)
+class _Spoken:
+    """How a model is asked, as its protocol and its metadata say."""
 
-    def exchange(call: Call) -> Exchange:
+    name: str
+    "What can be said of the model without asking it."
+    root: str
+    predict: Call
+    value: Call
+    "`predict`, or the call that explains where its answer holds the values too."
+    gradient: Call | None
+    item: tuple[int, ...]
+    batch: int
+    single: bool
+    guards: Mapping[int, Guard] = field(default_factory=dict)
+    "By call: what looks at its answers."
+
+    def service(self, wire: Wire) -> RemoteService:
+        """Ask it over a wire; a call that serves for values and for explanations is one exchange."""
+        calls = {"value": self.value, **({"gradient": self.gradient} if self.gradient else {})}
+        made = {id(call): self._exchange(call, wire) for call in calls.values()}
+        same = (self.value.url, self.value.body) == (self.predict.url, self.predict.body)
+        return RemoteService(
+            self.name, self.root, {what: made[id(call)] for what, call in calls.items()}, dimension=math.prod(self.item),
+            batch=min([self.batch, *(call.batch for call in calls.values() if call.batch)]), single=self.single,
+            plain=None if same else self._exchange(self.predict, wire),
+        )  # fmt: skip
+
+    def _exchange(self, call: Call, wire: Wire) -> Exchange:
         answers: dict[str, Answer] = {}
-        if call is predict:
+        if call is self.predict:
             answers["value"] = Answer.at(call.answer, call.decode, call.columns)
         else:
             if call.values is not None:
-                answers["value"] = Answer.at(call.values, predict.decode, call.columns)
+                answers["value"] = Answer.at(call.values, self.predict.decode, call.columns)
             answers["gradient"] = Answer.at(call.answer, call.decode, call.columns)
-        url = call.at(root)
+        url = call.at(self.root)
         paths = {part: [str(path) for path in answer.paths] for part, answer in answers.items()}
-        signature = json.dumps([_path(url), call.body, paths, call.decode, call.columns, item])
-        headers = {name: wire.filled(value) for name, value in call.headers.items() if value != predict.headers.get(name)}
-        return Exchange(wire, url, headers, Body(call.body, item, call.columns, single), answers, item, signature, guard)
-
-    made = {id(call): exchange(call) for call in calls.values()}
-    batch = min([batch, *(call.batch for call in calls.values() if call.batch)])
-    exchanges = {what: made[id(call)] for what, call in calls.items()}
-    same = (calls["value"].url, calls["value"].body) == (predict.url, predict.body)
-    plain = None if same else exchange(predict)
-    return RemoteService(name, root, exchanges, dimension=math.prod(item), batch=batch, single=single, plain=plain)
+        signature = json.dumps([_path(url), call.body, paths, call.decode, call.columns, self.item])
+        own = {name: value for name, value in call.headers.items() if value != self.predict.headers.get(name)}
+        return Exchange(
+            wire, wire.filled(url), {name: wire.filled(value) for name, value in own.items()},
+            Body(call.body, self.item, call.columns, self.single), answers, self.item, signature,
+            self.guards.get(id(call), unguarded),
+        )  # fmt: skip
 
 
 def _item(chosen: RemoteModel, predict: Call) -> tuple[int, ...]:
@@ -267,7 +286,7 @@ def _path(url: str) -> str:
     return url.removeprefix(host_of(url)) or "/"
 
 
-def _open_inference(kind: str, url: str, chosen: RemoteModel, preset: Preset, wire: Wire) -> RemoteService:
+def _open_inference(kind: str, url: str, chosen: RemoteModel, preset: Preset, wire: Wire) -> _Spoken:
     """V2: names and shapes of tensors come from the model's metadata."""
     for name in ("form", "body", "answer", "decode", "columns", "shape"):
         if getattr(chosen, name) is not None:
@@ -281,28 +300,22 @@ def _open_inference(kind: str, url: str, chosen: RemoteModel, preset: Preset, wi
             'write "output:TENSOR", "model:NAME" or "v1"'
         )
     model = Metadata.read(wire, url, input=chosen.input, dimension=chosen.dimension, datatype=chosen.datatype)
-    if explanation is None:
-        output = model.output(chosen.output)
-        predict = model.predict(preset, output)
-        calls = {"value": predict}
-    else:
-        where, what = explanation[1] or explanation[2], explanation[3]
-        output = model.output(chosen.output, besides=what if where == "output" else None)
-        predict = model.predict(preset, output)
-        if where == "output":
-            tensor = model.output(what)
-            both = model.explain(preset, output, str(tensor))
-            calls = {"value": both, "gradient": both}
-        elif where == "model":
-            name, _, tensor = what.partition(":")
-            sibling = Metadata.read(wire, f"{model.root}/v2/models/{name}", datatype=chosen.datatype, like=model)
-            call = sibling.predict(preset, sibling.output(tensor or None))
-            calls = {"value": predict, "gradient": call.but({"url": f"{sibling.url}/infer"})}
-        else:
-            v1 = protocols.read("kserve-v1")
-            call = explained(v1.predict, v1.explain or {})
-            calls = {"value": predict, "gradient": call.but({"url": f"{model.root}/v1/models/{model.name}:explain"})}
     version = "" if model.version is None else f" version {model.version}"
     name = f"{_path(model.url)} {OIP}{version} {model.platform} {model.datatype}".replace("  ", " ")
+    where, what = (explanation[1] or explanation[2], explanation[3]) if explanation else ("", "")
+    output = model.output(chosen.output, besides=what if where == "output" else None)
+    predict = value = model.predict(preset, output)
+    gradient, guard = None, model.guard
+    if where == "output":
+        value = gradient = model.explain(preset, output, str(model.output(what)))
+    elif where == "model":
+        called, _, tensor = what.partition(":")
+        sibling = Metadata.read(wire, f"{model.root}/v2/models/{called}", datatype=chosen.datatype, like=model)
+        gradient = sibling.predict(preset, sibling.output(tensor or None)).but({"url": f"{sibling.url}/infer"})
+        guard = sibling.guard
+    elif where == "v1":
+        v1 = protocols.read("kserve-v1")
+        gradient = explained(v1.predict, v1.explain or {}).but({"url": f"{model.root}/v1/models/{model.name}:explain"})
+    guards = {id(gradient): guard, id(value): model.guard, id(predict): model.guard}
     single = model.datatype == "FP32"
-    return _service(name, model.url, calls, predict, model.item, wire, chosen.batch, single, model.guard)
+    return _Spoken(name, model.url, predict, value, gradient, model.item, chosen.batch, single, guards)
