@@ -84,7 +84,6 @@ def _spoken(wire: Wire, url: str) -> Preset:
     for hint, name in HINTS.items():
         if hint in f"{url}/" and name == OIP:
             return protocols.read(name)
-    silent: TargetFailed | None = None
     for name in protocols.names():
         preset = protocols.read(name)
         if preset.look is None:
@@ -92,10 +91,7 @@ def _spoken(wire: Wire, url: str) -> Preset:
         try:
             place = preset.look.path.replace("$URL", root_of(url, preset).removeprefix(host))
             content = wire.send("GET", host + place, first=True)
-        except TargetFailed as error:
-            silent = error if "no answer" in str(error) else silent
-            if silent:
-                raise silent from None  # nobody is there: no use in asking for other protocols
+        except Refused:
             continue
         if _says(content, preset):
             return preset
