@@ -49,7 +49,7 @@ def fineness(numbers: Array, unit: Array | float) -> Array:
     """By how much numbers computed with others of size `unit` may be off, read off their digits."""
     found = resolution(numbers.ravel()[:: max(1, numbers.size // LOOKED_AT)])
     cut = 0.0 if found.digits > 15 else 0.5 * 10.0 ** (1 - found.digits)
-    return np.maximum(np.maximum(found.relative / ROUNDING, cut) * unit, found.step)
+    return np.asarray(np.maximum(max(found.relative / ROUNDING, cut) * unit, found.step))
 
 
 @dataclass(frozen=True)

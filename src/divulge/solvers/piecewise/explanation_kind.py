@@ -424,7 +424,7 @@ def _several_on_top(values: Array) -> Array:
     top = values.argmax(1)
     names, counts = np.unique(top, return_counts=True)
     common = names[np.argsort(-counts)][:TOPS]
-    turns = [list(np.flatnonzero(top == name)) for name in common]
+    turns = [np.flatnonzero(top == name).tolist() for name in common]
     chosen: list[int] = []
     while len(chosen) < POINTS and any(turns):
         chosen += [rows.pop(0) for rows in turns if rows]
@@ -467,7 +467,7 @@ def _along(directions: Array, rows: Array) -> Array:
 
 
 def _blur(directions: Array, rough: Array) -> Array:
-    return 3 * np.sqrt(np.einsum("pkd,pd->pk", directions**2, rough**2))
+    return np.asarray(3 * np.sqrt(np.einsum("pkd,pd->pk", directions**2, rough**2)))
 
 
 def _cosine(a: Array, b: Array) -> float:
