@@ -10,7 +10,7 @@ from divulge.contract import Array, Explanation, Gradients, Weights
 from divulge.errors import NotApplicable
 from divulge.solvers.piecewise import links
 
-TINY = 1e-12  # of the inputs' scale: a coordinate that is 0 becomes that, which no value shows, before it is divided by
+TINY = 1e-30  # of the scale of inputs: a coordinate that is 0 becomes that, which changes no value, and is divided by
 
 _HIDDEN = {
     "absolute gradient": "signs are missing, so kinks of both directions look alike",
