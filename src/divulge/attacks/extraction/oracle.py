@@ -138,7 +138,7 @@ class Oracle:
         return best
 
     def refuse_other_layers(self, local: Local) -> Local:
-        """Refuse deep, convolutional and curved networks by a few of their kinks; returns what is now known of the answers."""
+        """Refuse deep, convolutional and curved networks by a few of their kinks; returns what is known of answers then."""
         near = local.bends[-1] > NEAR * local.noise
         first, last = self.around[0], self.around[-1]
         lines = [segment(first, last), segment(last, first + FARTHER * (last - first))] if near else []
@@ -150,7 +150,7 @@ class Oracle:
         )
         if seen.kind == "one layer" or seen.kind == "unsettled":
             return local
-        if (seen.kind == "curved" or local.bends[1] > 2 * local.noise) and self._read_anew():
+        if local.bends[1] > 2 * local.noise and self._read_anew():  # as of explanations that change with the point
             return self.refuse_other_layers(self.identify())
         if seen.kind == "curved":
             raise NotApplicable(

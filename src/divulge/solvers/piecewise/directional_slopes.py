@@ -27,8 +27,8 @@ class Rounding:
     """How finely values and explanations are given, and so how long a step in a difference should be."""
 
     single: bool
-    values: float
-    "In their own units."
+    values: Array
+    "(outputs,): in their own units."
     step: float
     "Of a point's size: the root of the values' precision, at which rounding and a step over kinks weigh alike."
 
@@ -36,9 +36,9 @@ class Rounding:
     def of(cls, values: Array, explained: Array) -> Rounding:
         with np.errstate(over="ignore"):
             single = bool((values.astype(np.float32) == values).all() and (explained.astype(np.float32) == explained).all())
-        size, spread = float(np.abs(values).max()), float(values.std(0).max())
-        fine = float(fineness(values, size))
-        return cls(single, fine, float(np.sqrt(min(fine / max(spread, fine, 1e-300), LONGEST**2))))
+        fine = fineness(values, np.abs(values).max(0))
+        relative = float(np.median(fine / np.maximum(np.maximum(values.std(0), fine), 1e-300)))
+        return cls(single, fine, float(np.sqrt(min(relative, LONGEST**2))))
 
     def seen(self, X: Array) -> Array:
         """Points as the model will see them."""
@@ -65,13 +65,13 @@ class Slopes:
     drift: Array
     "By how much they differ over half the step, in the same shape."
     rounding: Array
-    "(points, 1): what rounded values leave of a slope."
+    "(points, 1, outputs): what rounded values leave of a slope."
 
     def of(self, weights: Array) -> tuple[Array, Array]:
         """Slopes (points, directions) of outputs' sums with `weights` (points, outputs), and how far off they may be."""
         rises, kinks, drift = (np.einsum("pko,po->pk", one, weights) for one in (self.rises, self.kinks, self.drift))
         off = np.abs(kinks) + np.abs(drift)
-        rounding = 4 * self.rounding * np.abs(weights).sum(1, keepdims=True) ** 0.5
+        rounding = 4 * np.einsum("pko,po->pk", self.rounding, np.abs(weights))
         return rises, off + TYPICAL * np.median(off) + rounding
 
 
@@ -100,7 +100,7 @@ def slopes(
     bends = (answers[0] + answers[1] - 2 * values[:, None, :]) / lengths
     moved = (ends[0, -1] - ends[1, -1]) / (2 * lengths[-1])
     jumps = 2 * bends[1] - bends[0] if len(bends) > 1 else bends[0]
-    return Slopes(moved, rises[-1], jumps, rises[0] - rises[-1], rounding.values / lengths[-1, :, :, 0])
+    return Slopes(moved, rises[-1], jumps, rises[0] - rises[-1], rounding.values / lengths[-1])
 
 
 def as_rows(answer: Array) -> Array:
@@ -151,14 +151,14 @@ def beside_kinks(value: Callable[[Array], Array], X: Array, values: Array, lines
 
     answers = at(np.tile(LENGTHS, (len(X), 1)))
     every = np.concatenate([values, answers.reshape(-1, values.shape[1])])
-    low, noise = _linear_up_to(at, answers, values, np.full(len(X), 4 * rounding.values), np.asarray)
+    low, noise = _linear_up_to(at, answers, values, np.full(len(X), 4 * rounding.values.max()), np.asarray)
     # A kink shows only some way behind it, where rounded values have changed by it: go back by as much.
     size = np.abs(answers[:, -1] - values).max(1)
     back = np.clip(3 * noise / (low * CHANGING * np.maximum(size, 1e-300)), *BACK)
     off = np.where(noise <= PRECISE * low * size, 6 * noise / (low * back), np.inf)
     if _probabilities(every):
         scores, error = _logits(every)
-        far, _ = _linear_up_to(at, answers, values, 4 * rounding.values * error(values), scores)
+        far, _ = _linear_up_to(at, answers, values, 4 * rounding.values.max() * error(values), scores)
         low, off = np.maximum(low, far), np.where(far > low, np.inf, off)
     way = (1 - back)[:, None] * low[:, None]
     places = rounding.seen(X + way * lines)

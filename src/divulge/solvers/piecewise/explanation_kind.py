@@ -43,8 +43,9 @@ UNEVEN = 3.0  # times as much as attributions miss of the value, single ones may
 NEARLY = 0.1  # of their usual size: where no more of the attributions is left, a path may be taken to begin
 RISING = 0.85  # share of directions along a smoothed gradient in which values rise; of 24 unrelated ones, 1 in 3,000 times
 SLOPE = (0.4, 1.6)  # of the rise along a smoothed gradient, in units of what a gradient's would be
+ALIKE = 0.4  # cosine of a smoothed gradient's rises to a gradient's; 24 unrelated numbers reach that 1 in 20 times
 CORRELATED = 0.8  # cosine to absolute slopes; that of 48 unrelated positive numbers stays below 0.75
-POWER = 1.3  # with which absolute means of gradients grow with slopes; 1 but for scatter, means of squares 2
+POWER = 1.4  # with which absolute means of gradients grow with slopes; 1 but for scatter, and means of squares 2
 SCALED = 1e-3  # relative: by so much may a norm vary that is always the same
 
 
@@ -400,7 +401,7 @@ class _Look:
                 rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-300) for rows in (sizes, parts)
             )
         likeness = _cosine(sizes, parts)
-        if (norm and likeness < CORRELATED) or not (norm or _about_one(sizes, parts)):
+        if likeness < (CORRELATED if norm else ALIKE) or not (norm or _about_one(sizes, parts)):
             return
         if signed and rising >= RISING:
             yield _Match("smoothed gradient", likeness, normalised=norm)
@@ -413,10 +414,10 @@ def _about_one(rises: Array, expected: Array) -> bool:
 
 
 def _power(sizes: Array, parts: Array) -> float:
-    """With which power of slopes explanations grow: 2 of means of squares, 1 or less of other means."""
+    """With which power of slopes explanations grow, by the spread of both: 2 of means of squares, 1 of other means."""
     told = (sizes > 0) & (parts > 0)
-    x, y = np.log(sizes[told]), np.log(parts[told])
-    return float(np.cov(x, y)[0, 1] / max(np.var(x), 1e-300)) if told.sum() > 2 else 0.0
+    spread = np.std(np.log(sizes[told])) if told.any() else 0.0
+    return float(np.std(np.log(parts[told])) / spread) if spread > 0 else 0.0
 
 
 def _several_on_top(values: Array) -> Array:
