@@ -3,9 +3,9 @@
 python bench/explanation_kinds.py --count 600 --seed 2000      the table of what was called what
 python bench/explanation_kinds.py widths --seed 2000           down to which width smoothing is told from raw gradients
 
-Nothing was tuned on seeds from 2000 on. DIVULGE_DATA trains networks on all of MNIST and CIFAR-10; without it, on the
-embedded samples. An answer counts as right where the kind, what is explained, signs and scaling are; where two names are of
-the same numbers (the smoothed gradient of a linear model is its gradient), either is.
+Nothing was tuned on seeds from 2000 on, but the twelve trained networks are the same for all seeds. DIVULGE_DATA trains them on
+MNIST and CIFAR-10; without it, on the embedded samples. An answer counts as right where the kind, what is explained, signs and
+scaling are; where two names are of the same numbers (the smoothed gradient of a linear model is its gradient), either is.
 """
 
 from __future__ import annotations
@@ -440,10 +440,12 @@ def table(count: int, seed: int, only: str | None) -> None:
 
 
 def widths(count: int, seed: int) -> None:
-    """How often smoothing of each width is called raw, by kind of model and precision."""
-    for single, kind in itertools.product((False, True), ("relu 1", "relu 2", "tanh", "mnist")):
+    """How often smoothing of each width is called raw, by precision, model and whether noise is the same everywhere."""
+    for single, kind, noises in itertools.product(
+        (False, True), ("relu 1", "relu 2", "tanh", "mnist"), (("fresh", "of the point"), ("the same",))
+    ):
         shares = []
-        for power in np.arange(-5, -0.4, 0.5):
+        for power in np.arange(-4, -0.4, 0.5):
             raw = 0
             for number in range(count):
                 rng = np.random.default_rng([seed, number])
@@ -452,15 +454,16 @@ def widths(count: int, seed: int) -> None:
                 served = Served(
                     module.float() if single else module.double(), dimension, single, False, "output 0", box, scale
                 )
-                rows = smoothed(served, scale * 10**power, 30, ("fresh", "of the point", "the same")[number % 3], rng)
+                rows = smoothed(served, scale * 10**power, 30, noises[number % len(noises)], rng)
 
                 def explain(X: np.ndarray, served: Served = served, rows: Callable = rows) -> np.ndarray:
                     return rows(X, served.weights(X)).astype(np.float32 if served.single else float).astype(float)
 
                 options = {"low": 0.0, "high": 1.0} if box else {}
                 raw += probe(served.value, explain, dimension, rng, scale=scale, **options).raw
-            shares.append(f"{10**power:.0e} {raw / count:.0%}")
-        print(f"{kind}, {'single' if single else 'double'}: called raw at width " + ", ".join(shares), flush=True)
+            shares.append(f"{10**power:.1g} {raw / count:.0%}")
+        what = f"{kind}, {'single' if single else 'double'}, {' or '.join(noises)}"
+        print(f"{what}: called raw at width " + ", ".join(shares), flush=True)
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ COARSE = 1e-5  # noise, relative to slopes, above which kinks cannot be told fro
 DIGITS = 0.01  # of the usual size: so precisely places are still known at the far end of a line
 SHRINKING = 4.0  # by how much points move nearer to 0 until all probabilities can be read
 READABLE = 12  # times at most
-PATIENCE, EACH = 300, 10  # queries, and so many more a kink: plain networks take 100 and 2
+PATIENCE, EACH = 300, 10  # queries, and so many more a kink: plain networks take about 160 and 2 to 4
 HUGE = 1e100  # squares of larger numbers, or of smaller than its inverse, are lost
 
 

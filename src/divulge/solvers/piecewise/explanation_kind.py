@@ -9,7 +9,7 @@ import numpy as np
 
 from divulge.arrays import Array
 from divulge.explanations import Explanation, Kind, Normalised
-from divulge.solvers.piecewise import attributions
+from divulge.solvers.piecewise import attributions, explanation_fits as fits
 from divulge.solvers.piecewise.directional_slopes import (
     Rounding,
     Slopes,
@@ -19,34 +19,27 @@ from divulge.solvers.piecewise.directional_slopes import (
     fineness,
     slopes,
 )
-from divulge.solvers.piecewise.regions import Box
+from divulge.solvers.piecewise.explanation_points import POINTS, Questions, several_on_top
 
-POOL = 48  # points whose values are looked at, so that those which are explained have several outputs on top
-POINTS = 12
-TOPS = 4  # outputs on top at most, so that each is at three points
+POOL = 48  # points whose values are looked at, so that the dozen which are explained have several outputs on top
 LARGEST, OTHERS, MASKED = 2, 2, 2  # directions at a point: see directions_at
 KINKS = 4  # points beside kinks, where a mean over neighbours is furthest from the gradient
 NEIGHBOURS = 4  # points whose close neighbours are explained too
 NEAR = 10.0  # times the precision of inputs: that close
 SCATTERED = 30.0  # times that distance, both relative: curvature changes explanations by less, and kinks few of them
-MARGIN = 0.02  # of a box: so far inside its walls probes stay
 DOUBT = 0.5  # share of points beside kinks, or of neighbours, that belie a description
 AGREEING = 0.9
 "Share of slopes that must agree. A few cannot: several kinks of the model lie within a step."
-TOLD = 0.2  # share of slopes that must be known to a fifth: others agree with anything
-CLEAR = 0.2
 SHRINKING = 4.0  # by how much points move to the middle where nothing can be told, as probabilities are 0 and 1
 TRIES = 3
 COMPLETE = 0.15
 "Attributions are sums of a few dozen terms on most servers, so they add up to a few per cent only."
 UNEVEN = 3.0  # times as much as attributions miss of the value, single ones may be off
 NEARLY = 0.1  # of their usual size: where no more of the attributions is left, a path may be taken to begin
-RISING = 0.85  # share of directions along a smoothed gradient in which values rise; of 24 unrelated ones, 1 in 3,000 times
-SLOPE = (0.4, 1.6)  # of the rise along a smoothed gradient, in units of what a gradient's would be
-ALIKE = 0.4  # cosine of a smoothed gradient's rises to a gradient's; 24 unrelated numbers reach that 1 in 20 times
-CORRELATED = 0.8  # cosine to absolute slopes; that of 48 unrelated positive numbers stays below 0.75
+RISING = 0.85  # share of directions along a smoothed gradient in which values rise; of 24 unrelated ones, 1 in 7,000 times
+ALIKE = 0.4  # cosine of a smoothed gradient's rises to a gradient's; 24 unrelated numbers reach that 1 in 40 times
+CORRELATED = 0.8  # cosine to absolute slopes; that of 48 unrelated positive numbers is larger 1 in 100 times
 POWER = 1.4  # with which absolute means of gradients grow with slopes; 1 but for scatter, and means of squares 2
-SCALED = 1e-3  # relative: by so much may a norm vary that is always the same
 
 
 def probe(
@@ -64,11 +57,15 @@ def probe(
     `value` takes (n, dimension) to (n,) or (n, outputs), `gradient` to (n, dimension) or (n, outputs, dimension). Points are
     normal with standard deviation `scale`: take the data's; or they stay in the box from `low` to `high`.
 
-    It takes 192 values and 12 explanations; where these look like gradients, about 190 values and 8 explanations beside
-    kinks; where they add up to the values, about 430 values and up to 20 explanations. Where values are saturated, all that
-    again nearer to the middle, twice at most.
+    It takes 192 values and 12 explanations, 336 values in single precision. Raw gradients and gradient × input take 144 to
+    200 values and 8 explanations more, beside kinks; attributions that add up to the values 500 values and 4 explanations,
+    or up to 51 where their baseline is no usual one. Where values are saturated, all that again nearer to the middle, twice
+    at most.
+
+    In double precision smoothing by a three-thousandth of the inputs' scale is told from raw gradients; in single precision
+    by 3 % where noise is drawn for each point, and where it is the same for all, not always (bench/explanation_kinds.py).
     """
-    ask = _Questions(value, gradient, dimension, rng, scale, low, high)
+    ask = Questions(value, gradient, dimension, rng, scale, low, high)
     for attempt in range(TRIES):
         look = _Look.at(ask, 1 / SHRINKING**attempt)
         found = look.described() if look is not None else None
@@ -77,46 +74,6 @@ def probe(
         if look is not None and not look.blurred:
             break
     return Explanation("unknown", agreement=0.0, points=ask.explained)
-
-
-class _Questions:
-    """The model and where it may be asked."""
-
-    def __init__(
-        self,
-        value: Callable[[Array], Array],
-        gradient: Callable[[Array], Array],
-        dimension: int,
-        rng: np.random.Generator,
-        scale: float,
-        low: float | None,
-        high: float | None,
-    ) -> None:
-        self.value, self._gradient, self.dimension, self.rng, self.scale = value, gradient, dimension, rng, scale
-        self.box = Box(dimension, low, high) if low is not None and high is not None else None
-        self.explained = 0
-
-    def gradient(self, X: Array) -> Array:
-        self.explained += len(X)
-        return np.asarray(self._gradient(X), dtype=float)
-
-    @property
-    def longest(self) -> float:
-        """A step that stays in the box."""
-        return np.inf if self.box is None else MARGIN * (self.box.high - self.box.low)
-
-    @property
-    def bounds(self) -> tuple[float, float]:
-        return (-np.inf, np.inf) if self.box is None else (self.box.low, self.box.high)
-
-    def points(self, count: int, size: float) -> Array:
-        """As the model is usually asked about, pulled to the middle by a factor `size`."""
-        if self.box is None:
-            return np.asarray(size * self.scale * self.rng.standard_normal((count, self.dimension)))
-        patterns = self.box.points(count, self.rng)
-        inside = self.box.low + (self.box.high - self.box.low) * self.rng.random(patterns.shape)
-        middle = (self.box.low + self.box.high) / 2
-        return np.asarray(middle + size * (1 - 2 * MARGIN) * ((patterns + inside) / 2 - middle))
 
 
 @dataclass(frozen=True)
@@ -144,7 +101,7 @@ class _Match:
 class _Look:
     """Explanations at a few points and how the values rise there."""
 
-    ask: _Questions
+    ask: Questions
     X: Array
     values: Array
     explained: Array
@@ -157,10 +114,10 @@ class _Look:
     slopes: Slopes
 
     @classmethod
-    def at(cls, ask: _Questions, size: float) -> _Look | None:
+    def at(cls, ask: Questions, size: float) -> _Look | None:
         X = ask.points(POOL, size).astype(np.float32).astype(float)  # as a server of single precision will see them
         values = as_rows(ask.value(X))
-        chosen = _several_on_top(values)
+        chosen = several_on_top(values)
         X, values = X[chosen], values[chosen]
         explained, columns = ask.gradient(X), None
         every = explained.reshape(len(X), -1, ask.dimension)
@@ -185,7 +142,7 @@ class _Look:
 
     def _told(self, view: _View) -> bool:
         rises, off = self.slopes.of(view.weights)
-        return float(np.mean(off <= CLEAR * np.abs(rises))) >= TOLD
+        return float(np.mean(off <= fits.CLEAR * np.abs(rises))) >= fits.TOLD
 
     def views(self) -> Iterator[_View]:
         count, outputs = self.values.shape
@@ -235,20 +192,20 @@ class _Look:
         rises, off = self.slopes.of(view.weights)
         for kind, predicted, uncertain, signed in self._predictions():
             have, blur = (rises, off) if signed else (np.abs(rises[:, :-MASKED]), off[:, :-MASKED])
-            share = _agreement(have, predicted, blur + uncertain)
+            share = fits.agreement(have, predicted, blur + uncertain)
             if share >= AGREEING:
                 yield _Match(kind, share - (0 if signed else 1e-3), not signed)
 
     def _scaled(self, view: _View) -> Iterator[_Match]:
         """Each point's numbers divided by their norm."""
-        for norm in _norms(self.explained):
+        for norm in fits.norms(self.explained):
             for kind, share, _, signed in self._proportional(view, norm == "range"):
                 yield _Match(kind, share, not signed, norm)
 
     def _in_line(self, view: _View) -> Iterator[_Match]:
         """Each point's gradient times a factor that is no norm, as smoothing does to functions of one direction."""
         for kind, share, factor, _ in self._proportional(view):
-            around_one = np.ptp(factor) > SCALED and SLOPE[0] <= np.median(factor) <= SLOPE[1]
+            around_one = np.ptp(factor) > fits.SCALED and fits.SLOPE[0] <= np.median(factor) <= fits.SLOPE[1]
             yield _Match("smoothed gradient" if kind == "gradient" and around_one else "unknown", share)
 
     def _proportional(self, view: _View, shifted: bool = False) -> Iterator[tuple[Kind, float, Array, bool]]:
@@ -258,8 +215,8 @@ class _Look:
             have, blur = (rises, off) if signed else (np.abs(rises[:, :-MASKED]), off[:, :-MASKED])
             weight = 1 / np.maximum(blur, 1e-300) ** 2
             factor = (weight * have * predicted).sum(1) / np.maximum((weight * predicted**2).sum(1), 1e-300)
-            fitted = _lines(predicted, have, weight) if shifted else factor[:, None] * predicted
-            share = _agreement(have, fitted, blur + np.abs(factor)[:, None] * uncertain)
+            fitted = fits.lines(predicted, have, weight) if shifted else factor[:, None] * predicted
+            share = fits.agreement(have, fitted, blur + np.abs(factor)[:, None] * uncertain)
             if share >= AGREEING and (factor >= 0).all():
                 yield kind, share, factor, signed
 
@@ -274,11 +231,11 @@ class _Look:
             ("gradient times input", "gradient times input", inverse),
         )
         for kind, _, factor in kinds:
-            yield kind, _along(directions, factor * self.explained), _blur(directions, factor * rough), True
+            yield kind, fits.along(directions, factor * self.explained), fits.blur(directions, factor * rough), True
         if self.explained.min() >= 0:
             for _, kind, factor in kinds:
                 positive = np.abs(factor) * self.explained
-                yield kind, _along(np.abs(axes), positive), _blur(axes, factor * rough), False
+                yield kind, fits.along(np.abs(axes), positive), fits.blur(axes, factor * rough), False
 
     # What sets raw gradients apart from means over neighbours
 
@@ -293,9 +250,9 @@ class _Look:
         found = slopes(self.ask.value, beside.X, beside.values, directions, self.rounding, self.ask.longest)
         rises, off = found.of(weights)
         rough = factor * fineness(rows, np.abs(rows).max(1, keepdims=True))
-        wrong = np.abs(rises - _along(found.directions, factor * rows)) > off + _blur(found.directions, rough)
+        wrong = np.abs(rises - fits.along(found.directions, factor * rows)) > off + fits.blur(found.directions, rough)
         on_the_way = np.einsum("po,po->p", beside.rises, weights) - np.einsum("pd,pd->p", beside.lines, factor * rows)
-        allowed = beside.off[:, 0] + _blur(beside.lines[:, None], rough)[:, 0]
+        allowed = beside.off[:, 0] + fits.blur(beside.lines[:, None], rough)[:, 0]
         return float(np.mean(wrong.all(1) | (np.abs(on_the_way) > allowed)))
 
     def _scatter(self) -> float:
@@ -319,7 +276,7 @@ class _Look:
         if not len(falling):
             return False
         rows = self._rows(X[falling], falling % POINTS)
-        return bool((_along(axes[falling], rows) > 0).all())
+        return bool((fits.along(axes[falling], rows) > 0).all())
 
     def _weights(self, view: _View, values: Array, some: Array) -> Array:
         """Of fresh points with such values, explained like `some` that were looked at."""
@@ -342,7 +299,7 @@ class _Look:
             rest, free = (sums - values) - (sums - values).mean(0), len(sums) - 1
         else:
             values, sums = np.einsum("po,po->p", self.values, view.weights), self.explained.sum(1)
-            rest, free = _within_groups(sums - values, view.groups), len(sums) - len(np.unique(view.groups))
+            rest, free = fits.within_groups(sums - values, view.groups), len(sums) - len(np.unique(view.groups))
         if free < len(sums) // 3:
             return
         left = np.sqrt((rest**2).sum(0) / free) / np.maximum(values.std(0), 1e-300)
@@ -389,9 +346,9 @@ class _Look:
         if not self._told(view):
             return
         rises, _ = self.slopes.of(view.weights)
-        predicted = _along(self.slopes.directions, self.explained)
+        predicted = fits.along(self.slopes.directions, self.explained)
         along, expected = rises[:, -MASKED:], predicted[:, -MASKED:]
-        norms = _norms(self.explained)
+        norms = fits.norms(self.explained)
         norm: Normalised = "range" if "range" in norms else norms[0] if norms else ""
         rising = float((along > 0).sum() / max((along != 0).sum(), 1))
         signed = self.explained.min() < 0
@@ -400,77 +357,10 @@ class _Look:
             sizes, parts = (
                 rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-300) for rows in (sizes, parts)
             )
-        likeness = _cosine(sizes, parts)
-        if likeness < (CORRELATED if norm else ALIKE) or not (norm or _about_one(sizes, parts)):
+        likeness = fits.cosine(sizes, parts)
+        if likeness < (CORRELATED if norm else ALIKE) or not (norm or fits.about_one(sizes, parts)):
             return
         if signed and rising >= RISING:
             yield _Match("smoothed gradient", likeness, normalised=norm)
-        if not signed and rises.min() < 0 and likeness >= CORRELATED and _power(sizes, parts) <= POWER:
+        if not signed and rises.min() < 0 and likeness >= CORRELATED and fits.power(sizes, parts) <= POWER:
             yield _Match("smoothed gradient", likeness, True, norm)
-
-
-def _about_one(rises: Array, expected: Array) -> bool:
-    return SLOPE[0] <= float((rises * expected).sum() / max((expected**2).sum(), 1e-300)) <= SLOPE[1]
-
-
-def _power(sizes: Array, parts: Array) -> float:
-    """With which power of slopes explanations grow, by the spread of both: 2 of means of squares, 1 of other means."""
-    told = (sizes > 0) & (parts > 0)
-    spread = np.std(np.log(sizes[told])) if told.any() else 0.0
-    return float(np.std(np.log(parts[told])) / spread) if spread > 0 else 0.0
-
-
-def _several_on_top(values: Array) -> Array:
-    """Which points to explain: as many on which each of a few outputs is the largest as there are."""
-    top = values.argmax(1)
-    names, counts = np.unique(top, return_counts=True)
-    common = names[np.argsort(-counts)][:TOPS]
-    turns = [np.flatnonzero(top == name).tolist() for name in common]
-    chosen: list[int] = []
-    while len(chosen) < POINTS and any(turns):
-        chosen += [rows.pop(0) for rows in turns if rows]
-    return np.array(chosen[:POINTS])
-
-
-def _agreement(rises: Array, predicted: Array, allowed: Array) -> float:
-    """Share of slopes that agree; 0 where too few of them are known well enough to disagree."""
-    told = float(np.mean(allowed <= CLEAR * np.abs(rises)))
-    return float(np.mean(np.abs(rises - predicted) <= allowed)) if told >= TOLD else 0.0
-
-
-def _norms(explained: Array) -> list[Normalised]:
-    """Which norms all answers share."""
-    explained = explained[explained.any(1)]
-    sizes = np.abs(explained)
-    norms: dict[Normalised, Array] = {
-        "maximum": sizes.max(1), "length": np.linalg.norm(explained, axis=1), "sum": sizes.sum(1)
-    }  # fmt: skip
-    shared = [name for name, norm in norms.items() if np.ptp(norm) <= SCALED * norm.max()]
-    return [*shared, "range"] if "maximum" in shared and not explained.min(1).any() else shared
-
-
-def _lines(x: Array, y: Array, weight: Array) -> Array:
-    """Each row's values on the straight line through y over x."""
-    total = weight.sum(1, keepdims=True)
-    x0, y0 = ((weight * rows).sum(1, keepdims=True) / total for rows in (x, y))
-    slope = (weight * (x - x0) * (y - y0)).sum(1, keepdims=True) / np.maximum(
-        (weight * (x - x0) ** 2).sum(1, keepdims=True), 1e-300
-    )
-    return np.asarray(y0 + slope * (x - x0))
-
-
-def _within_groups(numbers: Array, groups: Array) -> Array:
-    return np.asarray(numbers - np.array([numbers[groups == group].mean() for group in groups]))
-
-
-def _along(directions: Array, rows: Array) -> Array:
-    return np.asarray(np.einsum("pkd,pd->pk", directions, rows))
-
-
-def _blur(directions: Array, rough: Array) -> Array:
-    return np.asarray(3 * np.sqrt(np.einsum("pkd,pd->pk", directions**2, rough**2)))
-
-
-def _cosine(a: Array, b: Array) -> float:
-    lengths = float(np.linalg.norm(a) * np.linalg.norm(b))
-    return float(np.sum(a * b)) / lengths if lengths else 0.0
