@@ -3,9 +3,10 @@
 python bench/explanation_kinds.py --count 600 --seed 2000      the table of what was called what
 python bench/explanation_kinds.py widths --seed 2000           down to which width smoothing is told from raw gradients
 
-Nothing was tuned on seeds from 2000 on, but the twelve trained networks are the same for all seeds. DIVULGE_DATA trains them on
-MNIST and CIFAR-10; without it, on the embedded samples. An answer counts as right where the kind, what is explained, signs and
-scaling are; where two names are of the same numbers (the smoothed gradient of a linear model is its gradient), either is.
+Nothing was tuned on seeds from 2000 on, but the twelve trained networks are the same for all seeds. DIVULGE_DATA trains
+them on MNIST and CIFAR-10; without it, on the embedded samples. An answer counts as right where the kind, what is
+explained, signs and scaling are; where two names are of the same numbers (the smoothed gradient of a linear model is its
+gradient), either is.
 """
 
 from __future__ import annotations
