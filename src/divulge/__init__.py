@@ -8,8 +8,8 @@ __version__ = "0.1.0"
 _HOME = {
     "audit": "divulge.auditing",
     **dict.fromkeys(
-        ("Candidates", "Context", "Copy", "Finding", "Fitted", "Gradients", "Hyperparameters", "Membership", "Parameters",
-         "Pipeline", "Predictions", "Scores", "TrainingData", "Truth", "Verdict", "Weights"),
+        ("Candidates", "Context", "Copy", "Explanation", "Finding", "Fitted", "Gradients", "Hyperparameters", "Membership",
+         "Parameters", "Pipeline", "Predictions", "Scores", "TrainingData", "Truth", "Verdict", "Weights"),
         "divulge.contract",
     ),
 }  # fmt: skip
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         Candidates as Candidates,
         Context as Context,
         Copy as Copy,
+        Explanation as Explanation,
         Finding as Finding,
         Fitted as Fitted,
         Gradients as Gradients,

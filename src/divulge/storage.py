@@ -29,9 +29,9 @@ UNFINISHED = ".writing-"
 _TYPES: dict[str, type] = {
     kind.__name__: kind
     for kind in (
-        contract.Cost, contract.Curve, contract.Finding, contract.HeatMap, contract.Histogram, contract.Holding,
-        contract.ImagePairs, contract.Kernel, contract.Provenance, contract.Record, contract.Scatter, contract.Score,
-        contract.TaxonomyId,
+        contract.Cost, contract.Curve, contract.Explanation, contract.Finding, contract.HeatMap, contract.Histogram,
+        contract.Holding, contract.ImagePairs, contract.Kernel, contract.Provenance, contract.Record, contract.Scatter,
+        contract.Score, contract.TaxonomyId,
     )
 }  # fmt: skip
 
@@ -213,7 +213,9 @@ def _pack(value: Any, arrays: dict[str, Array]) -> Any:
             return {key: _pack(item, arrays) for key, item in value.items()}
         return {"$": "dict", "is": [[_pack(key, arrays), _pack(item, arrays)] for key, item in value.items()]}
     if isinstance(value, Predictions):
-        return {"$": type(value).__name__, "dimension": value.dimension, "identity": value.identity}
+        told = getattr(value, "explanation", None)
+        explained = {} if told is None else {"explanation": _pack(told, arrays)}
+        return {"$": type(value).__name__, "dimension": value.dimension, "identity": value.identity, **explained}
     if isinstance(value, StoredEvidence):
         return {"$": "evidence", "of": value.name, "is": _pack(value.values, arrays)}
     if isinstance(value, Evidence) and is_dataclass(value):

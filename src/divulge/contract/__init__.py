@@ -24,6 +24,7 @@ from divulge.contract.figures import Curve, Figure, HeatMap, Histogram, ImagePai
 from divulge.contract.finding import Cost, Finding, Holding, Provenance, Record, Score, TaxonomyId, Verdict
 from divulge.contract.options import option_class
 from divulge.contract.truth import Truth
+from divulge.explanations import Explanation
 
 __all__ = [
     "Access",
@@ -37,6 +38,7 @@ __all__ = [
     "Cost",
     "Curve",
     "Evidence",
+    "Explanation",
     "Figure",
     "Finding",
     "Fitted",

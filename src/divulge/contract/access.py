@@ -17,6 +17,7 @@ from divulge.contract.checks import frozen, labels, names, numbers, points
 from divulge.contract.reading import reader
 from divulge.contract.service import Service
 from divulge.errors import BadInput, refuse_unknown
+from divulge.explanations import KINDS, Explanation
 
 LARGEST = sys.float_info.max
 "Beyond this a whole number is no floating-point number."
@@ -68,6 +69,16 @@ class Gradients(Predictions):
 
     gradient: Callable[[Array], Array]
     "Takes points (n, dimension), returns (n, dimension), or (n, outputs, dimension) for a full Jacobian."
+    explanation: Explanation | None = None
+    "What kind of explanations these are; None where nobody has looked."
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.explanation is not None and getattr(self.explanation, "kind", None) not in KINDS:
+            raise BadInput(
+                f"expected an Explanation of a kind among {', '.join(KINDS)}, got {str(self.explanation)[:40]!r}; "
+                "leave it out where the kind is not known"
+            )
 
 
 @dataclass(frozen=True, eq=False)

@@ -141,4 +141,5 @@ def changed(access: P, part: Part, change: Callable[[Ask, str], Ask]) -> P:
         others["value"] = change(access.value, "values")
     if isinstance(access, Gradients) and part != "values":
         others["gradient"] = change(access.gradient, "gradients")
+        others["explanation"] = None  # what was known of the kind is so no more
     return replace(access, **others)

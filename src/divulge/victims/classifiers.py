@@ -66,7 +66,8 @@ def smoothed(held: Gradients, noise: float, samples: int = SAMPLES) -> Gradients
         found = held.gradient(rows)
         return np.asarray(found.reshape(len(X), samples, *found.shape[1:]).mean(1))
 
-    return replace(held, gradient=gradient, identity=f"{held.identity} smoothed by {noise:g} over {samples}")
+    identity = f"{held.identity} smoothed by {noise:g} over {samples}"
+    return replace(held, gradient=gradient, identity=identity, explanation=None)
 
 
 def _generator(x: Array) -> np.random.Generator:

@@ -17,7 +17,7 @@ from divulge import Candidates, Finding, Gradients, Verdict, Weights
 from divulge.arrays import Array
 from divulge.attacks import GradientExtraction
 from divulge.attacks.extraction.readout import Readout
-from divulge.contract import Budget, Context
+from divulge.contract import Budget, Context, Explanation
 from divulge.errors import BadInput, TargetFailed
 from divulge.storage import load, save
 
@@ -227,11 +227,13 @@ def test_a_linear_model_needs_no_lines() -> None:
 
 NOISE = np.random.default_rng(0)
 REFUSED = {
-    "absolute": (explained(lambda X: np.abs(API.gradient(X))), "look like: absolute gradient"),
+    "absolute": (
+        explained(lambda X: np.abs(API.gradient(X))),
+        "instead: absolute gradient of the only output; signs are missing",
+    ),
     "noisy": (explained(lambda X: API.gradient(X) + 0.01 * NOISE.standard_normal((len(X), 30))), "gradients are noisy"),
     "rounded": (explained(lambda X: np.round(API.gradient(X), 3)), "answers are precise to"),
     "rounded values": (explained(API.gradient, lambda X: np.round(API.value(X), 2)), "answers are precise to"),
-    "times input": (explained(lambda X: X * API.gradient(X)), "look like: gradient times input"),
     "too steep": (explained(lambda X: 2 * API.gradient(X)), "not those of the values"),
     "another model's": (explained(Gradients.of(network(40, 30, 1, 7)).gradient), "not those of the values"),
     "constant": (explained(lambda X: np.zeros((len(X), 30)), lambda X: np.ones((len(X), 1))), "nothing to find"),
@@ -290,16 +292,102 @@ def test_in_a_box_so_many_points_agree_that_hardly_a_twentieth_of_it_can_be_wron
     assert not loot(finding).exact
 
 
-def test_top_class_gradients_are_named() -> None:
-    api = Gradients.of(SEVERAL)
+def jacobians(model: Weights) -> Callable[[Array], Array]:
+    api = Gradients.of(model)
+    return lambda X: api.gradient(X).reshape(len(X), -1, model.dimension)
 
-    def gradient(X: Array) -> Array:
-        top = api.value(X).argmax(1)
-        return np.take_along_axis(api.gradient(X), top[:, None, None], 1)[:, 0]
 
-    finding = steal(explained(gradient, api.value))
+def single(answer: Callable[[Array], Array]) -> Callable[[Array], Array]:
+    return lambda X: answer(X.astype(np.float32).astype(float)).astype(np.float32)
+
+
+@pytest.mark.parametrize("told", [False, True])
+@pytest.mark.parametrize("model", [SCALAR, SEVERAL], ids=["one output", "several"])
+def test_gradient_times_input_is_undone_exactly(model: Weights, told: bool) -> None:
+    J, of = jacobians(model), "only output" if model is SCALAR else "each output"
+    said = Explanation("gradient times input", of) if told else None
+    target = Gradients(model.predict, model.dimension, gradient=lambda X: X[:, None] * J(X), explanation=said)
+    finding = steal(target, model)
+    assert finding.verdict is Verdict.LEAK
+    assert loot(finding).exact
+    assert finding.scores["largest weight error"].value < 1e-9
+    assert any(
+        f"gradient × input of {'the ' * (model is SCALAR)}{of}: divided by the input" in note for note in finding.notes
+    )
+
+
+def test_gradient_times_input_is_undone_in_single_precision_and_in_a_box_that_begins_at_0() -> None:
+    J = jacobians(SCALAR)
+    coarse = Gradients(single(SCALAR.predict), 30, gradient=single(lambda X: X[:, None] * J(X)))
+    assert steal(coarse, SCALAR).scores["largest weight error"].value < 1e-5
+    boxed = steal(Gradients(SCALAR.predict, 30, gradient=lambda X: X[:, None] * J(X)), SCALAR, low=0.0, high=1.0)
+    assert boxed.verdict is Verdict.LEAK
+
+
+@pytest.mark.parametrize("of", ["output 2", "sum of outputs"])
+def test_one_explained_output_of_several_is_copied_as_one(of: str) -> None:
+    J = jacobians(SEVERAL)
+    rows = (lambda X: J(X)[:, 2]) if of == "output 2" else (lambda X: J(X).sum(axis=1))
+    finding = steal(Gradients(SEVERAL.predict, SEVERAL.dimension, gradient=rows), SEVERAL)
+    assert finding.verdict is Verdict.LEAK
+    assert len(loot(finding).layers[-1][0]) == 1
+    assert finding.scores["largest weight error"].value < 1e-9
+    assert isinstance(finding.evidence, Readout)
+    assert finding.evidence.explanation is not None
+    assert finding.evidence.explanation.of == of
+
+
+def others(name: str) -> Gradients:
+    """A service of another kind of explanations, of all outputs but for the top one's."""
+    J, noise = jacobians(SEVERAL), np.random.default_rng(0).standard_normal((20, SEVERAL.dimension))
+
+    def top(X: Array) -> Array:
+        return np.asarray(J(X)[np.arange(len(X)), SEVERAL.predict(X).argmax(axis=1)])
+
+    kinds: dict[str, Callable[[Array], Array]] = {
+        "gradient of the top output": top,
+        "gradient × input of the top output": lambda X: X * top(X),
+        "smoothed gradient of each output": lambda X: np.mean([J(X + 0.1 * one) for one in noise], axis=0),
+        "gradient of each output, each scaled to length 1": lambda X: J(X) / np.linalg.norm(J(X), axis=2, keepdims=True),
+        "absolute gradient of each output, each divided by its largest entry": (
+            lambda X: np.abs(J(X)) / np.abs(J(X)).max(axis=2, keepdims=True)
+        ),
+        "integrated gradients of each output from the baseline 0": (
+            lambda X: X[:, None] * np.mean([J(X * (k + 0.5) / 50) for k in range(50)], axis=0)
+        ),
+    }
+    return Gradients(SEVERAL.predict, SEVERAL.dimension, gradient=kinds[name])
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "gradient of the top output",
+        "gradient × input of the top output",
+        "smoothed gradient of each output",
+        "gradient of each output, each scaled to length 1",
+        "absolute gradient of each output, each divided by its largest entry",
+        "integrated gradients of each output from the baseline 0",
+    ],
+)
+def test_explanations_that_cannot_be_undone_are_refused_by_their_name(name: str) -> None:
+    finding = steal(others(name))
     assert finding.verdict is Verdict.NOT_APPLICABLE
-    assert "one gradient comes with 4 values" in finding.summary.lower()
+    assert f"the service gives this instead: {name};" in finding.summary
+    assert "value-extraction needs no explanations" in finding.summary
+
+
+def test_what_was_told_of_explanations_and_is_not_so_is_named() -> None:
+    J = jacobians(SEVERAL)
+    target = Gradients(
+        SEVERAL.predict,
+        SEVERAL.dimension,
+        gradient=lambda X: np.abs(J(X)),
+        explanation=Explanation("gradient", "each output"),
+    )
+    finding = steal(target)
+    assert finding.verdict is Verdict.NOT_APPLICABLE
+    assert "said to be gradient of each output, but look like absolute gradient of each output" in finding.summary
 
 
 @pytest.mark.parametrize("activation", [torch.nn.Tanh, torch.nn.GELU])

@@ -10,6 +10,7 @@ import numpy as np
 from pydantic import Field
 
 from divulge.arrays import TwoLayers
+from divulge.attacks.extraction import undoing
 from divulge.attacks.extraction.oracle import Oracle
 from divulge.attacks.extraction.readout import CLAIM, centred, outputs_are_centred
 from divulge.contract import (
@@ -68,8 +69,7 @@ class GradientExtraction(Attack[Gradients, Weights]):
 
     def run(self, held: Gradients, context: Context) -> Finding[Weights]:
         oracle = Oracle(held, self._region(held.dimension), context.rng)
-        local = oracle.identify()
-        oracle.refuse_other_layers(local)
+        local = oracle.refuse_other_layers(oracle.identify())
         start = np.zeros((oracle.outputs, held.dimension))
         extraction = ResidualExtraction(
             oracle.pieces,
@@ -78,7 +78,7 @@ class GradientExtraction(Attack[Gradients, Weights]):
             context.rng,
             start=TwoLayer.affine(start, start[:, 0]),
             checks=self.checks,
-            progress=partial(_go_on, context),
+            progress=partial(_go_on, context, oracle),
         )
         try:
             extraction.run()
@@ -97,6 +97,7 @@ class GradientExtraction(Attack[Gradients, Weights]):
         known, points = truth.get(Weights), truth.get(Candidates)
         if known is None or known.dimension != loot.dimension:
             return finding
+        known = undoing.explained_part(known, getattr(finding.evidence, "explanation", None))
         X = points.X if points is not None else self._usual(held.dimension)
         Y, mine_at = known.predict(X), loot.predict(X)
         if outputs_are_centred(finding):
@@ -167,6 +168,8 @@ class GradientExtraction(Attack[Gradients, Weights]):
                 if plain
                 else "Which way round its units are cannot be told: pairs of units add what is linear."
             )
+        if oracle.explanation is not None:
+            notes.append(undoing.note(oracle.explanation))
         if oracle.link is not links.IDENTITY:
             shift = " with sum 0, because probabilities stay the same when all logits grow alike" if oracle.shifted else ""
             notes.append(f"Answers come through a {oracle.link.name} link, the copy gives logits{shift}.")
@@ -231,7 +234,8 @@ class GradientExtraction(Attack[Gradients, Weights]):
         return (Curve("Units found against queries", "queries", "hidden units", {"found": (queries, units)}),)
 
 
-def _go_on(context: Context, done: int, total: int) -> None:
-    """Show how far it is, unless time is up."""
+def _go_on(context: Context, oracle: Oracle, done: int, total: int) -> None:
+    """Show how far it is, unless time is up or the answers are in doubt."""
     context.budget.check()
+    oracle.doubt(done)
     context.progress(done, total)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 
+from divulge.attacks.extraction import undoing
 from divulge.attacks.extraction.readout import DifferenceBound, Readout
-from divulge.contract import Array, Gradients, Weights
+from divulge.contract import Array, Explanation, Gradients, Weights
 from divulge.errors import NotApplicable
 from divulge.solvers.piecewise import explanation_kind, layer_kind, links
 from divulge.solvers.piecewise.breakpoints_by_gradient import Tolerance
@@ -25,6 +27,7 @@ COARSE = 1e-5  # noise, relative to slopes, above which kinks cannot be told fro
 DIGITS = 0.01  # of the usual size: so precisely places are still known at the far end of a line
 SHRINKING = 4.0  # by how much points move nearer to 0 until all probabilities can be read
 READABLE = 12  # times at most
+PATIENCE, EACH = 300, 10  # queries, and so many more a kink: plain networks take about 160 and 2 to 4
 HUGE = 1e100  # squares of larger numbers, or of smaller than its inverse, are lost
 
 
@@ -32,11 +35,16 @@ class Oracle:
     """The target as a function that tells its affine pieces, as far as the answers can be read."""
 
     def __init__(self, held: Gradients, region: Region, rng: np.random.Generator) -> None:
-        self.held, self.region, self.rng = held, region, rng
+        self.service, self.held, self.region, self.rng = held, held, region, rng
         self.link, self.single, self.asked, self.outputs = links.IDENTITY, False, 0, 1
         self.classes = 1
         self.around = np.zeros((0, held.dimension))
         "The points at which answers were looked at first."
+        self.explanation: Explanation | None = None
+        "What kind of explanations these are, where it was told or had to be found."
+        self.doubted = False
+        if held.explanation is not None:
+            self._read_as(held.explanation)
 
     def ask(self, X: Array) -> tuple[Array, Array]:
         """Values (n, outputs) and Jacobians (n, outputs, d), from one query a point."""
@@ -45,8 +53,30 @@ class Oracle:
         J = np.asarray(self.held.gradient(X), dtype=float)
         J = J[:, None, :] if J.ndim == 2 else J.reshape(len(X), -1, X.shape[1])
         if J.shape[1] != A.shape[1]:
-            raise NotApplicable(self._one_for_many(X, A, J))
+            if self.explanation is not None or J.shape[1] > 1:
+                raise NotApplicable(f"explanations are of {J.shape[1]} outputs and values of {A.shape[1]}; ask for the same")
+            self._read_as(self._probed())
+            return self.ask(X)
         return A, J
+
+    def _read_as(self, said: Explanation) -> None:
+        """Take explanations for what they are, or refuse them by their name."""
+        self.explanation = said
+        high = self.region.high if isinstance(self.region, Box) else np.inf
+        self.held = undoing.readable(self.service, said, getattr(self.region, "scale", 1.0), high)
+
+    def _probed(self) -> Explanation:
+        box = {"low": self.region.low, "high": self.region.high} if isinstance(self.region, Box) else {}
+        scale = getattr(self.region, "scale", 1.0)
+        value, gradient = self._counted(self.service.value), self._counted(self.service.gradient)
+        return explanation_kind.probe(value, gradient, self.held.dimension, self.rng, scale=scale, **box)
+
+    def _counted(self, ask: Callable[[Array], Array]) -> Callable[[Array], Array]:
+        def asked(X: Array) -> Array:
+            self.asked += len(X)
+            return ask(X)
+
+        return asked
 
     def pieces(self, X: Array) -> Array:
         X = X.astype(np.float32).astype(float) if self.single else X  # as a server of single precision will see them
@@ -78,7 +108,8 @@ class Oracle:
             if best.flat:
                 break
         if best is None or not best.flat or not best.matches:
-            raise NotApplicable(self._reason(best))
+            self._look_again(best)
+            return self.identify()
         again, slopes = self.ask(X[:1])
         best = links.repeated(best, X[:1], (A[:1], J[:1]), (again, slopes))
         rise = float(np.linalg.norm(J[0]) * np.linalg.norm(X[0]))  # values near 0 are sums of larger numbers
@@ -106,8 +137,8 @@ class Oracle:
             self.region = self._readable()
         return best
 
-    def refuse_other_layers(self, local: Local) -> None:
-        """Refuse deep, convolutional and curved networks by a few of their kinks."""
+    def refuse_other_layers(self, local: Local) -> Local:
+        """Refuse deep, convolutional and curved networks by a few of their kinks; returns what is known of answers then."""
         near = local.bends[-1] > NEAR * local.noise
         first, last = self.around[0], self.around[-1]
         lines = [segment(first, last), segment(last, first + FARTHER * (last - first))] if near else []
@@ -117,6 +148,10 @@ class Oracle:
         where = f"{seen.changed} of {seen.kinks} kinks looked for are not the same elsewhere on their hyperplanes" + (
             ", slopes at opposite points far away do not add up to the same" if seen.unequal else ""
         )
+        if seen.kind == "one layer" or seen.kind == "unsettled":
+            return local
+        if local.bends[1] > 2 * local.noise and self._read_anew():  # as of explanations that change with the point
+            return self.refuse_other_layers(self.identify())
         if seen.kind == "curved":
             raise NotApplicable(
                 "the function is curved, as no ReLU network is: its gradient keeps changing however near two points are"
@@ -126,11 +161,26 @@ class Oracle:
                 "the function is no two-layer ReLU network: its units look at patches of the input only, as those of a "
                 f"convolutional layer do, and others come behind them ({where})"
             )
-        if seen.kind == "several layers":
-            raise NotApplicable(
-                "the function is not a two-layer ReLU network: where its gradient changes is no set of hyperplanes, its "
-                f"kinks bend as those of a network with several hidden layers do ({where})"
-            )
+        raise NotApplicable(
+            "the function is not a two-layer ReLU network: where its gradient changes is no set of hyperplanes, its "
+            f"kinks bend as those of a network with several hidden layers do ({where})"
+        )
+
+    def doubt(self, kinks: int) -> None:
+        """Look what is explained, once, where a search takes many more queries than it finds kinks."""
+        if not self.doubted and self.asked > PATIENCE + EACH * kinks:
+            self.doubted = True
+            if self._read_anew():
+                raise NotApplicable(f"the explanations turned out to be {self.explanation}; say so, and they will be undone")
+
+    def _read_anew(self) -> bool:
+        """Whether explanations, looked at for the first time, are of another kind that can be undone."""
+        if self.explanation is None:
+            found = self._probed()
+            if not found.raw:
+                self._read_as(found)
+                return True
+        return False
 
     def network(self, copy: TwoLayer, level: float, *, exact: bool, agreement: float = 1.0) -> tuple[Weights, bool]:
         """The copy as weights; of two classes told by one logit, each has half of it."""
@@ -153,7 +203,7 @@ class Oracle:
 
     @property
     def readout(self) -> Readout:
-        return Readout(self.link.name, self.shifted)
+        return Readout(self.link.name, self.shifted, explanation=self.explanation)
 
     def bound(self, extraction: ResidualExtraction) -> DifferenceBound:
         """In how much of the region the copy may be wrong."""
@@ -183,38 +233,34 @@ class Oracle:
             radius /= SHRINKING
         raise NotApplicable("probabilities are 0 and 1 wherever they were asked for: nothing can be read off them")
 
-    def _reason(self, look: Local | None) -> str:
-        """Why the answers have no pieces, with the measurement that says so."""
+    def _look_again(self, look: Local | None) -> None:
+        """Read answers that have no pieces as what they are, if that can be undone; else say why there are none."""
         if look is None:
-            return f"the gradient is 0 at all {self.asked} points asked: there is nothing to find"
+            raise NotApplicable(f"the gradient is 0 at all {self.asked} points asked: there is nothing to find")
         measured = self._bends(look)
-        if not look.flat and look.noisy:
-            return self._noisy(look)
-        kind = explanation_kind.probe(
-            self.held.value, self.held.gradient, self.held.dimension, self.rng, scale=getattr(self.region, "scale", 1.0)
-        )
-        if not look.flat and kind == "gradient":
-            return f"the function is not piecewise linear: its gradient keeps changing between kinks ({measured})"
-        if not look.flat:
-            return (
-                f"the explanations are no raw gradients but look like: {kind}; they keep changing between kinks ({measured})"
+        told, found = self.explanation, self._probed()
+        if told is not None and not found.raw and found.kind != told.kind:
+            raise NotApplicable(f"the explanations were said to be {told}, but look like {found} ({measured})")
+        if not look.flat and look.noisy and found.kind in ("gradient", "smoothed gradient", "unknown"):
+            raise NotApplicable(self._noisy(look))
+        if told is None and not found.raw and found.kind != "unknown":
+            return self._read_as(found)
+        if not look.flat and found.kind != "unknown":
+            raise NotApplicable(
+                f"the function is not piecewise linear: its gradient keeps changing between kinks ({measured})"
             )
-        return (
-            f"the gradients are not those of the values, which rise otherwise by {look.mismatch:.0%}; they look like: {kind}"
+        if not look.flat:
+            undoing.refuse(found)
+        raise NotApplicable(
+            f"the gradients are not those of the values, which rise otherwise by {look.mismatch:.0%}: these are {found}"
         )
 
     def _noisy(self, look: Local) -> str:
-        return f"the gradients are noisy: two neighbouring points get different ones ({self._bends(look)})"
+        return (
+            "the gradients are noisy, or means over random neighbours as smoothing takes them: two neighbouring points get "
+            f"different ones ({self._bends(look)}); value-extraction needs no explanations"
+        )
 
     def _bends(self, look: Local) -> str:
         steps = ", ".join(f"{bend:.1g} at {step:.0e}" for bend, step in zip(look.bends, links.STEPS[1:], strict=True))
         return f"by how much the gradient changes with the distance, both relative: {steps}"
-
-    def _one_for_many(self, X: Array, A: Array, J: Array) -> str:
-        rise = np.abs((A[1:] - A[0]) - (J[0, 0] @ (X[1:] - X[0]).T)[:, None])[0]
-        which = int(rise.argmin()) if len(X) > 1 else 0
-        top = " the largest," if which == int(A[0].argmax()) else ""
-        return (
-            f"one gradient comes with {A.shape[1]} values, and it is that of{top} output {which}: where another output is "
-            "on top it is another function's, so kinks cannot be told; value-extraction needs no gradients"
-        )

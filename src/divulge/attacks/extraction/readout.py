@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from divulge.arrays import Layer
-from divulge.contract import Evidence, Finding
+from divulge.contract import Evidence, Explanation, Finding
 
 CLAIM = 0.05  # of space: a copy that may be wrong in more is not called exact
 
@@ -44,6 +44,8 @@ class Readout(Evidence):
     "Whether answers stay the same when all outputs grow alike, z + c·1, so that a copy's are given with Σ z = 0."
     bound: DifferenceBound | None = None
     "How far a copy that agreed is known to be right."
+    explanation: Explanation | None = None
+    "What kind of explanations it was read off, where that was told or found."
 
 
 def outputs_are_centred(finding: Finding[Any]) -> bool:

@@ -146,17 +146,15 @@ class PublishedExtraction(Baseline[Gradients, Weights]):
                 "the answers do not double with the point: the network has biases, or its answers are altered, and the "
                 f"algorithm is for neither ({reason})"
             )
-        kind = (
-            "gradient" if self.membership else explanation_kind.probe(held.value, held.gradient, held.dimension, context.rng)
-        )
-        if kind == "unknown":
+        if self.membership:
+            return AttackFailed(reason)
+        found = held.explanation or explanation_kind.probe(held.value, held.gradient, held.dimension, context.rng)
+        if found.kind == "unknown":
             return AttackFailed(
                 f"{reason}; values and explanations do not fit each other, so one is rounded, noisy or another's"
             )
-        if kind != "gradient":
-            return NotApplicable(
-                f"the explanations are of the kind {kind!r}, and the algorithm needs raw gradients ({reason})"
-            )
+        if not found.raw:
+            return NotApplicable(f"the explanations are {found}, and the algorithm needs raw gradients ({reason})")
         return AttackFailed(reason)
 
 
