@@ -7,7 +7,8 @@ from typing import TypeVar
 import numpy as np
 import pytest
 
-from divulge import audit_file
+from divulge import Verdict, audit_file
+from divulge.attacks import GradientExtraction
 from divulge.contract import Access, Array, Candidates, Fitted, Gradients, Hyperparameters, TrainingData
 from divulge.errors import BadInput
 
@@ -226,3 +227,33 @@ def test_hyperparameters_of_a_model_file_can_be_the_truth(tmp_path: Path) -> Non
         '[held.model]\nkind = "fitted"\nfile = "ridge.skops"\n[truth.model.hyperparameters]\nfile = "ridge.skops"\n',
     )
     assert sure(Hyperparameters, truth_about(described, "model")["hyperparameters"]).values == {"alpha": 1.0}
+
+
+def test_a_kind_of_explanation_can_be_told_and_reaches_the_attack(tmp_path: Path) -> None:
+    make_files(tmp_path)
+    held = service(
+        tmp_path,
+        '[held.api]\nkind = "gradients"\nfile = "network.safetensors"\n'
+        'explained = { kind = "integrated gradients", of = "only output", baseline = 0.0 }\n',
+    )
+    assert held.explanation is not None
+    assert str(held.explanation) == "integrated gradients of the only output from the baseline 0"
+    finding = GradientExtraction()(held)
+    assert finding.verdict is Verdict.NOT_APPLICABLE
+    assert "integrated gradients of the only output from the baseline 0" in finding.summary
+
+
+@pytest.mark.parametrize(
+    ("kind", "told", "sentence"),
+    [
+        ("gradients", '"gradient"', "expected a table for explained, got 'gradient'"),
+        ("gradients", '{ kin = "gradient" }', "expected a table for explained"),
+        ("gradients", '{ kind = "gradient", off = "x" }', "explained: unknown key 'off'; did you mean 'of'?"),
+        ("gradients", '{ kind = "saliency" }', "expected an Explanation of a kind among gradient, "),
+        ("predictions", '{ kind = "gradient" }', "option 'explained' is for kind gradients, got it for predictions"),
+    ],
+)
+def test_a_kind_of_explanation_that_is_none_is_refused(tmp_path: Path, kind: str, told: str, sentence: str) -> None:
+    make_files(tmp_path)
+    with pytest.raises(BadInput, match=sentence):
+        read(tmp_path, f'[held.api]\nkind = "{kind}"\nfile = "network.safetensors"\nexplained = {told}\n')

@@ -164,6 +164,47 @@ def test_a_server_is_known_by_what_it_says_and_the_file_runs(
         assert (sum(part["rows"] for part in parts), sum(part["requests"] for part in parts)) == (sum(asked), len(asked))
 
 
+def explaining(change: Callable[[Array, Array], Array]) -> Speaks:
+    """The MLflow server with explanations of another kind."""
+
+    def speaks(path: str, body: Any) -> Reply:
+        status, said = mlflow(path, body)
+        if status == 200 and body is not None:
+            X, J = np.array(body["inputs"]), np.array(said["predictions"]["gradients"])
+            said["predictions"]["gradients"] = change(X, J).tolist()
+        return status, said
+
+    return speaks
+
+
+@pytest.mark.parametrize(
+    ("change", "kind", "verdict"),
+    [
+        (lambda X, J: J * X[:, None], "gradient × input of each output", "leak"),
+        (lambda X, J: J[:, 1], "gradient of output 1", "leak"),
+        (lambda X, J: np.abs(J), "absolute gradient of each output", "not applicable"),
+        (lambda X, J: J[np.arange(len(J)), NETWORK.predict(X).argmax(1)], "gradient of the top output", "not applicable"),
+        (
+            lambda X, J: J / np.abs(J).max(2, keepdims=True).clip(1e-9),
+            "gradient of each output, each divided",
+            "not applicable",
+        ),
+    ],
+    ids=["times input", "one output", "absolute", "top output", "normalised"],
+)
+def test_explanations_are_called_by_their_name_and_used_where_they_can_be(
+    folder: Path, capfd: pytest.CaptureFixture[str], change: Callable[[Array, Array], Array], kind: str, verdict: str
+) -> None:
+    with speaking(explaining(change)) as (host, _):
+        found = next(iter(run(capfd, "init", host)["found"].values()))
+        assert found["explanations"].startswith(kind)
+        audited = run(capfd, "audit", "AUDIT.toml")
+    finding = next(one for one in audited["findings"] if one["attack"] == "gradient-extraction")
+    assert finding["verdict"] == verdict
+    if verdict == "not applicable":
+        assert kind in finding["summary"]
+
+
 def test_one_command_audits_an_address_and_counts_what_it_took_to_look(
     folder: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 from divulge import defences
-from divulge.contract import Access, Budget, Candidates, Hyperparameters, TrainingData
+from divulge.contract import Access, Budget, Candidates, Explanation, Gradients, Hyperparameters, TrainingData
 from divulge.errors import BadInput, refuse_unknown
 
 KEYS = ("title", "out", "seed", "workers", "attacks", "studies", "allow_pickle", "budget", "held", "truth", "options")
@@ -122,9 +122,10 @@ class _Opener:
         if not isinstance(source, str):
             raise BadInput(f"{where}: expected text for {given[0]!r}, got {source!r}; put it in quotation marks")
         openers = {"file": self._file, "url": self._url, "dataset": self._dataset}
-        defence = section.pop("defence", None)
+        defence, told = section.pop("defence", None), section.pop("explained", None)
         try:
             access = openers[given[0]](kind, source, section)
+            access = access if told is None else _explained(access, told)
             return access if defence is None else defences.from_table(access, defence)
         except BadInput as error:
             error.args = (f"{where}: {error}",)
@@ -154,6 +155,16 @@ class _Opener:
             raise BadInput(f"a dataset can be training_data or candidates, not {kind}; give a file instead")
         loaded = datasets.load(source, **options)
         return makers[kind](loaded.X, loaded.y, shape=loaded.shape)
+
+
+def _explained(access: Access, told: Any) -> Gradients:
+    """What answers with explanations, and of which kind the auditor says these are."""
+    if not isinstance(access, Gradients):
+        raise BadInput(f"option 'explained' is for kind gradients, got it for {access.kind}; leave it out")
+    if not isinstance(told, dict) or not isinstance(told.get("kind"), str):
+        raise BadInput(f'expected a table for explained, got {told!r}; write it as in {{ kind = "gradient times input" }}')
+    refuse_unknown(told, [f.name for f in fields(Explanation) if f.name not in ("agreement", "points")], "explained")
+    return replace(access, explanation=Explanation(**told))
 
 
 def _truth(section: Mapping[str, Any], names: set[str], opener: _Opener) -> dict[str, Access | Mapping[str, Access]]:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from divulge.audit_file import parse_source
-from divulge.contract import Array, Gradients, Predictions
+from divulge.contract import Array, Explanation, Gradients, Predictions
 from divulge.contract.service import LOOKING, Account
 from divulge.errors import BadInput
 
@@ -102,7 +102,12 @@ def address(source: str, account: Account, width: int | None = None, columns: Se
         if "/v2/models/" in url:
             options = {key: value for key, value in options.items() if key != "columns"}
     found = detection.look(url, options, account)
+    kind = explanation(found.held)
     facts = {"protocol": found.about or "described by hand", **described(found.held)}
+    options = dict(found.options)
+    if kind is not None:
+        facts["explanations"] = str(kind)
+        options |= {} if kind.kind == "unknown" else {"explained": _as_table(kind)}
     if found.notes:
         facts["tried in vain"] = "; ".join(found.notes)
     facts["asked"] = f"{account.rows} rows in {account.requests} requests"
@@ -111,27 +116,43 @@ def address(source: str, account: Account, width: int | None = None, columns: Se
         "protocol": "divulge init knows eleven; docs/services.md shows how to describe another",
         "dimension": "numbers in one point",
         "answer": "where the values are, as a JSONPath",
-        "explanation": "where explanations are" + (f": {facts['explanations']}" if "explanations" in facts else ""),
+        "explanation": "where explanations are",
+        "explained": f"what they are: {kind}; leave it out to let every attack find out",
         "output": "the output that holds the values",
     }
-    return Part("held.api", {"kind": found.kind, "url": found.url, **found.options}, comments, facts)
+    return Part("held.api", {"kind": found.kind, "url": found.url, **options}, comments, facts)
 
 
 def described(held: Predictions) -> dict[str, str]:
     """What a model's answers look like."""
     X = np.random.default_rng(1).standard_normal((POINTS, held.dimension))
     values = np.asarray(held.value(X), dtype=float).reshape(POINTS, -1)
-    facts = {
+    return {
         "inputs": f"{held.dimension} numbers",
         "outputs": f"{values.shape[1]} {_meaning(values)}",
         "precision": _precision(values),
     }
-    if isinstance(held, Gradients):
-        from divulge.solvers.piecewise import explanation_kind
 
-        kind = explanation_kind.probe(held.value, held.gradient, held.dimension, np.random.default_rng(2))
-        facts["explanations"] = str(kind)
-    return facts
+
+def explanation(held: Predictions) -> Explanation | None:
+    """What kind of explanations a model gives, found by probes."""
+    if not isinstance(held, Gradients):
+        return None
+    from divulge.solvers.piecewise import explanation_kind
+
+    return explanation_kind.probe(held.value, held.gradient, held.dimension, np.random.default_rng(2))
+
+
+def _as_table(said: Explanation) -> dict[str, Any]:
+    """A kind of explanations as an audit file tells it; a baseline where it is one number."""
+    told: dict[str, Any] = {"kind": said.kind, "of": said.of}
+    if said.absolute:
+        told["absolute"] = True
+    if said.normalised:
+        told["normalised"] = said.normalised
+    if said.baseline is not None and np.ptp(said.baseline) == 0:
+        told["baseline"] = float(np.ravel(said.baseline)[0])
+    return told
 
 
 def _meaning(values: Array) -> str:
