@@ -28,6 +28,7 @@ DIGITS = 0.01  # of the usual size: so precisely places are still known at the f
 SHRINKING = 4.0  # by how much points move nearer to 0 until all probabilities can be read
 READABLE = 12  # times at most
 PATIENCE, EACH = 300, 10  # queries, and so many more a kink: plain networks take about 160 and 2 to 4
+DRIFT = 10.0  # times the distance: explanations that change by less between neighbours follow the point, kinks change more
 HUGE = 1e100  # squares of larger numbers, or of smaller than its inverse, are lost
 
 
@@ -150,7 +151,7 @@ class Oracle:
         )
         if seen.kind == "one layer" or seen.kind == "unsettled":
             return local
-        if local.bends[1] > 2 * local.noise and self._read_anew():  # as of explanations that change with the point
+        if 2 * local.noise < local.bends[1] < DRIFT * links.STEPS[2] and self._read_anew():
             return self.refuse_other_layers(self.identify())
         if seen.kind == "curved":
             raise NotApplicable(
