@@ -34,7 +34,7 @@ from divulge.auditing import reopen
 from divulge.contract import Cost, Weights
 from divulge.serving import Server
 from divulge.storage import fingerprint
-from divulge.targets.ledger import key
+from divulge.targets.ledger import KEY, key
 
 INPUTS, UNITS, OUTPUTS, BATCH = 12, 120, 2, 2
 DELAY = 0.004  # seconds a request: most of an audit's time is then spent asking
@@ -146,7 +146,8 @@ class Books:
             check = str(file.execute("PRAGMA integrity_check").fetchone()[0])
             if not file.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:  # killed before it was made
                 return cls(check, set(), 0, 0)
-            points = {point for (point,) in file.execute("SELECT point FROM answer")}
+            kept = b"".join(points for (points,) in file.execute("SELECT points FROM answer"))
+            points = {kept[at : at + KEY] for at in range(0, len(kept), KEY)}
             rows, requests = file.execute("SELECT total(rows), total(requests) FROM sent").fetchone()
         return cls(check, points, int(rows), int(requests))
 

@@ -131,18 +131,20 @@ def test_a_file_damaged_in_the_middle_is_named(tmp_path: Path) -> None:
     content = bytearray((tmp_path / "ledger").read_bytes())
     content[PAGE:] = b"\xff" * (len(content) - PAGE)
     (tmp_path / "ledger").write_bytes(content)
-    with Ledger(tmp_path / "ledger") as ledger, pytest.raises(StorageError, match="the file is damaged; move it away"):
+    with pytest.raises(StorageError, match="the file is damaged; move it away"), Ledger(tmp_path / "ledger") as ledger:
         ledger.recall("m", names)
 
 
-@pytest.mark.parametrize("damage", ["numbers = x'00'", "shapes = '[[1]]'", "shapes = '{}'", "shapes = '[[-1]]'"])
+@pytest.mark.parametrize(
+    "damage", ["numbers = x'00'", "shapes = '[[1]]'", "shapes = '{}'", "shapes = '[[-1]]'", "points = x'00'"]
+)
 def test_an_answer_that_is_no_array_is_named(tmp_path: Path, damage: str) -> None:
     kept(tmp_path / "ledger").close()
     file = sqlite3.connect(tmp_path / "ledger")
     file.execute(f"UPDATE answer SET {damage}")
     file.commit()
     file.close()
-    with Ledger(tmp_path / "ledger") as ledger, pytest.raises(StorageError, match="holds an answer that is no array; move"):
+    with pytest.raises(StorageError, match="holds an answer that is no array; move"), Ledger(tmp_path / "ledger") as ledger:
         ledger.recall("m", KEYS)
 
 

@@ -22,9 +22,8 @@ from divulge.errors import StorageError
 APPLICATION = 0x64767267
 "What an sqlite file says it belongs to, so that no other program's file is taken for a ledger ('dvrg')."
 SCHEMA = 2
-CHUNK = 500
-"Points looked up at once: sqlite takes 999 values a statement in its older versions."
-
+KEY = 16
+"Bytes that a point is called by."
 PAGE, CHECKPOINT = 16384, 4000
 "Bytes, and pages until what is written moves into the main file, which waits for the disk: explanations are large."
 
@@ -34,8 +33,8 @@ CREATE TABLE model (
   numbers BLOB NOT NULL, UNIQUE (name, address, token)
 );
 CREATE TABLE answer (
-  source TEXT NOT NULL, point BLOB NOT NULL, shapes TEXT NOT NULL, numbers BLOB NOT NULL, asker TEXT NOT NULL,
-  UNIQUE (source, point)
+  id INTEGER PRIMARY KEY, source TEXT NOT NULL, asker TEXT NOT NULL, points BLOB NOT NULL, shapes TEXT NOT NULL,
+  numbers BLOB NOT NULL
 );
 CREATE TABLE sent (asker TEXT PRIMARY KEY, rows INTEGER NOT NULL, requests INTEGER NOT NULL) WITHOUT ROWID;
 """
@@ -79,6 +78,7 @@ class Ledger:
                 if fresh:
                     with self._transaction():
                         self._create()
+                self._read_places()
             except BaseException:
                 self._file.close()
                 raise
@@ -95,13 +95,18 @@ class Ledger:
 
     def recall(self, source: str, points: Sequence[bytes]) -> dict[bytes, Parts]:
         """Answers that are here already, by point."""
+        places = self._places.get(source, {})
+        wanted: dict[int, list[tuple[bytes, int]]] = {}
+        for point in points:
+            if point in places:
+                number, row = places[point]
+                wanted.setdefault(number, []).append((point, row))
         known: dict[bytes, Parts] = {}
-        for start in range(0, len(points), CHUNK):
-            chunk = points[start : start + CHUNK]
-            query = f"SELECT point, shapes, numbers FROM answer WHERE source = ? AND point IN ({','.join('?' * len(chunk))})"
+        for number, rows in wanted.items():
             with self._explained(), self._lock:
-                found = self._file.execute(query, (source, *chunk)).fetchall()
-            known.update((point, self._parts(shapes, numbers)) for point, shapes, numbers in found)
+                found = self._file.execute("SELECT points, shapes, numbers FROM answer WHERE id = ?", (number,)).fetchone()
+            parts = self._rows(len(found[0]) // KEY, found[1], found[2])
+            known.update((point, tuple(part[row] for part in parts)) for point, row in rows)
         return known
 
     def send(self, asker: str, rows: int, requests: int = 1) -> None:
@@ -116,12 +121,13 @@ class Ledger:
     def keep(self, source: str, asker: str, points: Sequence[bytes], parts: Parts) -> None:
         """Answers to points, each part with one row a point."""
         shapes = json.dumps([list(part.shape[1:]) for part in parts])
-        flat = np.concatenate([np.asarray(part, dtype="<f8").reshape(len(points), -1) for part in parts], axis=1)
-        with self._explained(), self._transaction():
-            self._file.executemany(
-                "INSERT OR IGNORE INTO answer VALUES (?, ?, ?, ?, ?)",
-                ((source, point, shapes, row.tobytes(), asker) for point, row in zip(points, flat, strict=True)),
-            )
+        numbers = np.concatenate([np.asarray(part, dtype="<f8").reshape(len(points), -1) for part in parts], axis=1)
+        with self._explained(), self._lock:  # one statement is a transaction of its own
+            added = self._file.execute(
+                "INSERT INTO answer (source, asker, points, shapes, numbers) VALUES (?, ?, ?, ?, ?)",
+                (source, asker, b"".join(points), shapes, np.ascontiguousarray(numbers).data),
+            ).lastrowid
+        self._place(source, int(added or 0), points)
 
     def sent(self, asker: str | None = None) -> tuple[int, int]:
         """Rows and requests that were sent since the file was made: for somebody, or in all."""
@@ -132,16 +138,14 @@ class Ledger:
 
     def answers(self, source: str | None = None) -> int:
         """How many points have been answered."""
-        with self._explained(), self._lock:
-            query = "SELECT count(*) FROM answer WHERE ?1 IS NULL OR source = ?1"
-            return int(self._file.execute(query, (source,)).fetchone()[0])
+        return sum(len(places) for name, places in self._places.items() if source in (None, name))
 
     def models(self, name: str) -> list[Known]:
         """What models of one name answered when they were first looked at, the latest first."""
         with self._explained(), self._lock:
             query = "SELECT address, token, looked, numbers FROM model WHERE name = ? ORDER BY id DESC"
             found = self._file.execute(query, (name,)).fetchall()
-        return [Known(address, token, self._parts(shapes, numbers)) for address, token, shapes, numbers in found]
+        return [Known(address, token, self._whole(shapes, numbers)) for address, token, shapes, numbers in found]
 
     def know(self, name: str, model: Known) -> None:
         """Write down how a model answers when it is looked at."""
@@ -153,20 +157,40 @@ class Ledger:
 
     def forget(self, source: str, asker: str) -> None:
         """Drop what somebody was answered by a model that turned out to be another one."""
-        with self._explained(), self._transaction():
+        with self._explained(), self._lock:
             self._file.execute("DELETE FROM answer WHERE source = ? AND asker = ?", (source, asker))
+        self._read_places()
 
-    def _parts(self, shapes: str, numbers: bytes) -> Parts:
+    def _read_places(self) -> None:
+        """Where each answer is: whoever holds the lock of the run folder is alone with the file."""
+        self._places: dict[str, dict[bytes, tuple[int, int]]] = {}
+        with self._explained(), self._lock:
+            for number, source, points in self._file.execute("SELECT id, source, points FROM answer ORDER BY id"):
+                if not isinstance(points, bytes) or len(points) % KEY:
+                    raise self._damaged()
+                self._place(source, number, [points[at : at + KEY] for at in range(0, len(points), KEY)])
+
+    def _place(self, source: str, number: int, points: Sequence[bytes]) -> None:
+        places = self._places.setdefault(source, {})
+        for row, point in enumerate(points):
+            places.setdefault(point, (number, row))
+
+    def _rows(self, count: int, shapes: str, numbers: bytes) -> Parts:
+        """Parts with `count` rows, each of the shape that was written down."""
         try:
-            flat = np.frombuffer(numbers, dtype="<f8")
-            places, end = _places(shapes)
-            if len(flat) != end:
+            flat = np.frombuffer(numbers, dtype="<f8").reshape(count, -1)
+            sides, width = _sides(shapes)
+            if flat.shape[1] != width:
                 raise ValueError("numbers are missing or left over")
-            return tuple(flat[place].reshape(shape) for place, shape in places)
+            return tuple(flat[:, place].reshape(count, *shape) for place, shape in sides)
         except (TypeError, ValueError):
-            raise StorageError(
-                f"the ledger {self._path} holds an answer that is no array; move that file away to ask again"
-            ) from None
+            raise self._damaged() from None
+
+    def _whole(self, shapes: str, numbers: bytes) -> Parts:
+        return tuple(part[0] for part in self._rows(1, shapes, numbers))
+
+    def _damaged(self) -> StorageError:
+        return StorageError(f"the ledger {self._path} holds an answer that is no array; move that file away to ask again")
 
     def _is_fresh(self) -> bool:
         """Whether the file is empty; what is neither that nor a ledger is left as it is."""
@@ -219,12 +243,12 @@ class Ledger:
 
 def key(point: Array) -> bytes:
     """What a point is called in the books."""
-    return hashlib.blake2b(np.ascontiguousarray(point, dtype="<f8").tobytes(), digest_size=16).digest()
+    return hashlib.blake2b(np.ascontiguousarray(point, dtype="<f8").tobytes(), digest_size=KEY).digest()
 
 
 @lru_cache(maxsize=64)
-def _places(shapes: str) -> tuple[tuple[tuple[slice, tuple[int, ...]], ...], int]:
-    """Where the parts of an answer are among its numbers, and how many these are."""
+def _sides(shapes: str) -> tuple[tuple[tuple[slice, tuple[int, ...]], ...], int]:
+    """Where the parts of a row are among its numbers, and how many these are."""
     sides = [tuple(int(side) for side in shape) for shape in json.loads(shapes)]
     if any(side < 0 for shape in sides for side in shape):
         raise ValueError("a side is negative")
