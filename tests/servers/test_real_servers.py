@@ -114,6 +114,7 @@ def test_a_first_look_at_the_host_finds_what_a_user_would_write(
     running = serve(server.name, server.ready)
     divulge(tmp_path, "init", f"{running.root}#dimension=784")
     found = tomllib.loads((tmp_path / "AUDIT.toml").read_text())["held"]["api"]
+    assert found.pop("explained") == {"kind": "gradient", "of": "each output"}
     written = tomllib.loads(server.audit(running.root, network))["held"]["api"]
     assert found | {"batch": 64} == written
 

@@ -65,10 +65,10 @@ def look(url: str, options: Mapping[str, Any], account: Account) -> Found:
     given = RemoteModel(**options)
     url = url.rstrip("/")
     preset = protocols.BY_HAND if given.body and not given.protocol else None
-    wire = client(given, preset or protocols.BY_HAND)
+    wire = client(given, preset or protocols.BY_HAND, url)
     if preset is None:
         preset = protocols.read(given.protocol) if given.protocol else _spoken(wire, url)
-        wire = client(given, preset)
+        wire = client(given, preset, url)
     said = dict(options) if given.body else {"protocol": preset.name, **options}
     url = _with_model(wire, url, preset)
     if preset.name == OIP:

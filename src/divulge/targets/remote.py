@@ -20,6 +20,7 @@ from divulge.targets.messages import Answer, Body, Decode, parsed
 from divulge.targets.oip import Metadata
 from divulge.targets.protocols import Call, Preset, explained
 from divulge.targets.service import Exchange, Guard, RemoteService, unguarded
+from divulge.targets.signing import Signer
 from divulge.targets.wire import Manners, Refused, Wire
 
 OIP = "oip-v2"
@@ -99,7 +100,7 @@ def connect(
         raise BadInput(f"expected a url that begins with http:// or https:// and holds no password, got {got}; correct it")
     preset = _preset(chosen, url)
     spoken = _open_inference if preset.name == OIP else _described
-    wire = client(chosen, preset)
+    wire = client(chosen, preset, url)
     service = spoken(kind, url, chosen, preset, wire).service(wire)
     service.refused = partial(_refused, wire=wire, url=url, preset=preset)
     service.account = account or service.account
@@ -110,7 +111,7 @@ def connect(
     return Gradients(service.value, service.dimension, service.identity, service=service, gradient=service.gradient)
 
 
-def client(chosen: RemoteModel, preset: Preset) -> Wire:
+def client(chosen: RemoteModel, preset: Preset, url: str) -> Wire:
     """A client with the manners that the auditor wants; a token of their own goes before what the protocol names."""
     headers = dict(chosen.headers or {})
     if chosen.token_env:
@@ -122,6 +123,7 @@ def client(chosen: RemoteModel, preset: Preset) -> Wire:
             timeout=chosen.timeout, patience=chosen.patience, repeat=chosen.repeat, rate=chosen.rate,
             concurrency=chosen.concurrency, headers=headers, authority=chosen.authority,
             certificate=chosen.certificate, key=chosen.key, proxy=chosen.proxy,
+            signer=Signer.of(preset.signed, url) if preset.signed else None,
         )
     )  # fmt: skip
 

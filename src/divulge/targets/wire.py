@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from divulge import __version__
 from divulge.errors import BadInput, TargetFailed
+from divulge.targets.signing import Signer
 
 if TYPE_CHECKING:
     import ssl
@@ -69,6 +70,8 @@ class Manners:
     key: str | None = None
     proxy: str | None = None
     "In place of what HTTP_PROXY, HTTPS_PROXY and NO_PROXY say."
+    signer: Signer | None = None
+    "Signs every request, where the host wants that."
 
 
 @dataclass
@@ -155,7 +158,8 @@ class Wire:
             sending.begins()
             asked: float | None = None
             try:
-                request = self._client.build_request(method, url, content=content, headers=dict(headers))
+                signed = manners.signer.headers(method, url, content or b"") if manners.signer else {}
+                request = self._client.build_request(method, url, content=content, headers={**headers, **signed})
                 response = self._client.send(request, stream=True)
             except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.ProxyError) as error:
                 sending.unsent()

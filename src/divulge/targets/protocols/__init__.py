@@ -72,6 +72,8 @@ class Preset:
     predict: Call = field(default_factory=Call)
     explain: Mapping[str, Any] | None = None
     "What a call for explanations says otherwise than the one for values."
+    signed: str = ""
+    "The service of AWS for which requests are signed, where the address is one of Amazon's own hosts."
     forms: Mapping[str, str] = field(default_factory=dict)
     "Other bodies by name."
     look: Look | None = None
