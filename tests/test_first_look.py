@@ -218,17 +218,22 @@ def test_one_command_audits_an_address_and_counts_what_it_took_to_look(
         assert len(list(folder.glob("*.toml"))) == 1
 
 
-def test_a_v2_server_is_asked_about_its_only_model(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("more", [(), ("data.csv",)])
+def test_a_v2_server_is_asked_about_its_only_model(
+    folder: Path, capfd: pytest.CaptureFixture[str], more: tuple[str, ...]
+) -> None:
+    Path("data.csv").write_text("a,b,c,d,y\n1,2,3,4,0\n5,6,7,8,1\n")
     with Server(NETWORK, "mine") as server:
         thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         try:
-            found = next(iter(run(capfd, "init", server.url.partition("/v2")[0])["found"].values()))
+            found = next(iter(run(capfd, "init", server.url.partition("/v2")[0], *more)["found"].values()))
         finally:
             server.shutdown()
             thread.join()
     section = tomllib.loads(Path("AUDIT.toml").read_text())["held"]["api"]
     assert (section["url"], section["output"], section["explanation"]) == (server.url, "value", "output:gradient")
+    assert "columns" not in section
     assert found["asked"] == f"{server.rows} rows in {server.requests} requests"
 
 

@@ -164,6 +164,10 @@ def test_python_asks_the_same_way(server: Server, tmp_path: Path) -> None:
     assert found.leaks
     rows = sum(finding.cost.rows for finding in found.findings) + sum(rows for rows, _ in found.record.sent.values())
     assert rows + finding.cost.rows == server.rows
+    before = server.rows
+    X = RNG.standard_normal((3, 4))
+    np.testing.assert_allclose(held.value(X), NETWORK.predict(X), rtol=1e-12)  # and it can be asked when the audit is over
+    assert server.rows == before + 3
 
 
 def test_a_plan_asks_nothing_but_what_the_model_is(folder: Path, server: Server, capfd: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from divulge import graph, registry
 from divulge.contract import Access, Attack, Budget, Finding, Holding, Predictions, Procedure, Record, Truth, Verdict
-from divulge.contract.service import LOOKING, SCORING, Account, charged_to, services
+from divulge.contract.service import LOOKING, SCORING, Account, Service, charged_to, services
 from divulge.errors import BadInput, refuse_unknown
 from divulge.graph import Held, Step
 from divulge.run_folder import LEDGER, locked, versions
@@ -104,7 +104,7 @@ def _books(
         for service in asked:
             stack.enter_context(service.keeping(ledger, runner.observer.log))
             stack.enter_context(charged_to(service, Account(LOOKING, runner.budget)))
-            service.watch = lambda: runner.observer.sent(*ledger.sent())
+            stack.enter_context(_watched(service, lambda: runner.observer.sent(*ledger.sent())))
         runner.budget.rows = ledger.sent()[0]
         tokens = dict(zip(before, (service.token for service in asked), strict=True))
 
@@ -116,6 +116,15 @@ def _books(
             return {who: both for who, both in sent.items() if any(both)}
 
         yield [_renamed(thing, tokens) for thing in things], besides
+
+
+@contextmanager
+def _watched(service: Service, watch: Callable[[], None]) -> Iterator[None]:
+    before, service.watch = service.watch, watch
+    try:
+        yield
+    finally:
+        service.watch = before
 
 
 def _renamed(thing: Held, tokens: Mapping[str, str]) -> Held:

@@ -98,9 +98,7 @@ def address(source: str, account: Account, width: int | None = None, columns: Se
 
     url, options = parse_source(source)
     if width is not None and not {"dimension", "shape", "columns"} & options.keys():
-        options |= {"columns": list(columns)} if columns and options.get("protocol") != "oip-v2" else {"dimension": width}
-        if "/v2/models/" in url:
-            options = {key: value for key, value in options.items() if key != "columns"}
+        options |= {"columns": list(columns)} if columns else {"dimension": width}
     found = detection.look(url, options, account)
     kind = explanation(found.held)
     facts = {"protocol": found.about or "described by hand", **described(found.held)}

@@ -132,6 +132,7 @@ def _says(content: bytes, preset: Preset) -> bool:
 
 def _open_inference(wire: Wire, url: str, said: dict[str, Any], account: Account) -> Found:
     about = protocols.read(OIP).about
+    said.pop("columns", None)  # a tensor's numbers have no names
     known = {name: said[name] for name in ("input", "dimension", "datatype") if name in said}
     model = oip.Metadata.read(wire, url, **known)
     said.pop("protocol", None)  # the address says it
