@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from typing import Annotated, ClassVar
 
 import numpy as np
@@ -78,7 +77,7 @@ class GradientExtraction(Attack[Gradients, Weights]):
             context.rng,
             start=TwoLayer.affine(start, start[:, 0]),
             checks=self.checks,
-            progress=partial(_go_on, context, oracle),
+            progress=lambda done, total: _go_on(context, oracle, sum(extraction.found), done, total),
         )
         try:
             extraction.run()
@@ -234,8 +233,8 @@ class GradientExtraction(Attack[Gradients, Weights]):
         return (Curve("Units found against queries", "queries", "hidden units", {"found": (queries, units)}),)
 
 
-def _go_on(context: Context, oracle: Oracle, done: int, total: int) -> None:
-    """Show how far it is, unless time is up or the answers are in doubt."""
+def _go_on(context: Context, oracle: Oracle, before: int, done: int, total: int) -> None:
+    """Show how far a line is, unless time is up or the answers are in doubt; `before` are the kinks of lines before it."""
     context.budget.check()
-    oracle.doubt(done)
+    oracle.doubt(before + done)
     context.progress(done, total)
