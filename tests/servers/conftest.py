@@ -6,11 +6,7 @@ They take hundreds of megabytes, so these tests are there only where DIVULGE_SER
 
 import os
 import signal
-import socket
 import subprocess
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -20,15 +16,12 @@ import numpy as np
 import pytest
 
 from divulge import datasets
+from divulge.serving.processes import STARTS, free_ports, is_ready
 from divulge.victims import classifiers
 
 ENVIRONMENTS = os.environ.get("DIVULGE_SERVERS")
 collect_ignore_glob = [] if ENVIRONMENTS else ["test_*.py"]
 
-PATIENCE = 300.0
-"Seconds to wait for another process on a loaded machine, before calling it broken; two are usual."
-STARTS = 3
-"Between the choice of a port and its use another process may take it; three times in a row is no accident."
 UNITS = 24
 "Hidden units, as many as the demonstration's network has."
 
@@ -69,7 +62,7 @@ def serve(network: Path, tmp_path: Path) -> Iterator[Callable[[str, str], Runnin
 def _served(name: str, ready: str, network: Path, folder: Path) -> Iterator[Running]:
     book, log = folder / "count", folder / "log"
     for _ in range(STARTS):
-        port = free_port()
+        (port,) = free_ports(1)
         process = _start(name, port, network, book, log)
         try:
             if is_ready(f"http://127.0.0.1:{port}{ready}", process):
@@ -104,24 +97,3 @@ def _stop(process: "subprocess.Popen[bytes]") -> None:
     with suppress(ProcessLookupError):  # all of them had ended
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        return int(found.getsockname()[1])
-
-
-def is_ready(url: str, process: "subprocess.Popen[bytes]") -> bool:
-    """Wait until the server answers; false where it ended instead, or takes too long."""
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    deadline = time.monotonic() + PATIENCE
-    while time.monotonic() < deadline and process.poll() is None:
-        try:
-            opener.open(url, timeout=5).close()
-            return process.poll() is None
-        except urllib.error.HTTPError as error:
-            error.close()
-        except OSError:
-            pass
-        time.sleep(0.1)
-    return False

@@ -12,7 +12,9 @@ from typing import Any
 
 import pytest
 
-from .conftest import PATIENCE, Running
+from divulge.serving.processes import PATIENCE
+
+from .conftest import Running
 
 pytestmark = pytest.mark.servers
 

@@ -6,9 +6,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -24,16 +21,12 @@ import pytest
 from divulge.contract import Array, Gradients, Predictions
 from divulge.contract.service import Account
 from divulge.errors import BadInput, TargetFailed
+from divulge.serving.processes import STARTS, free_ports, is_ready, stop
 from divulge.solvers.piecewise.explanation_kind import probe
 from divulge.targets import remote, wire
 from divulge.targets.ledger import Ledger
 
 from . import served_network
-
-PATIENCE = 300.0
-"Seconds to wait for another process on a loaded machine, before calling it broken; two are usual."
-STARTS = 3
-"Between the choice of a port and its use another process may take it; three times in a row is no accident."
 
 X = np.random.default_rng(0).standard_normal((20, 4))
 
@@ -53,14 +46,6 @@ def kept(held: Predictions, path: Path) -> Iterator[Ledger]:
     assert held.service is not None
     with Ledger(path) as ledger, held.service.keeping(ledger, print):
         yield ledger
-
-
-def free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [int(each.getsockname()[1]) for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
 
 
 # MLServer: a real inference server.
@@ -106,31 +91,6 @@ def start(folder: Path, http: int, grpc: int) -> "subprocess.Popen[bytes]":
     command = [str(Path(sys.executable).parent / "mlserver"), "start", str(folder)]
     with (folder / "log").open("a") as log:
         return subprocess.Popen(command, env=environment, cwd=folder, stdout=log, stderr=log)
-
-
-def stop(process: "subprocess.Popen[bytes]") -> None:
-    process.terminate()
-    try:
-        process.wait(20)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-
-
-def is_ready(url: str, process: "subprocess.Popen[bytes]") -> bool:
-    """Wait until the server answers; false where it ended instead, or takes too long."""
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    deadline = time.monotonic() + PATIENCE
-    while time.monotonic() < deadline and process.poll() is None:
-        try:
-            opener.open(url, timeout=5).close()
-            return process.poll() is None
-        except urllib.error.HTTPError as error:
-            error.close()
-        except OSError:
-            pass
-        time.sleep(0.1)
-    return False
 
 
 @pytest.mark.parametrize("explanation", ["output:gradient", "model:mine-explainer", "model:mine:gradient"])

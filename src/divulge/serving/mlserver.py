@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -19,11 +15,7 @@ from tempfile import TemporaryDirectory
 from divulge.contract import Weights
 from divulge.errors import BadInput, TargetFailed
 from divulge.serving.network import NAME, metadata, save
-
-STARTS = 3
-"Between the choice of a port and its use another process may take it; three times in a row is no accident."
-PATIENCE = 120.0
-"Seconds until it answers; ten are usual."
+from divulge.serving.processes import STARTS, free_ports, is_ready, stop
 
 
 @contextmanager
@@ -41,14 +33,14 @@ def on_mlserver(network: Weights) -> Iterator[str]:
         }
         (home / "model-settings.json").write_text(json.dumps(model))
         for _ in range(STARTS):
-            http, grpc = _free_ports(2)
+            http, grpc = free_ports(2)
             process = _start(home, http, grpc)
             try:
-                if _is_ready(f"http://127.0.0.1:{http}/v2/models/{NAME}/ready", process):
+                if is_ready(f"http://127.0.0.1:{http}/v2/models/{NAME}/ready", process):
                     yield f"http://127.0.0.1:{http}/v2/models/{NAME}"
                     return
             finally:
-                _stop(process)
+                stop(process)
         log = (home / "log").read_text(errors="replace").strip().splitlines()
         raise TargetFailed(f"MLServer did not start: {log[-1] if log else 'it said nothing'}; leave the server out")
 
@@ -60,36 +52,3 @@ def _start(home: Path, http: int, grpc: int) -> subprocess.Popen[bytes]:
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     with (home / "log").open("ab") as log:
         return subprocess.Popen(command, env=environment, cwd=home, stdout=log, stderr=log)
-
-
-def _stop(process: subprocess.Popen[bytes]) -> None:
-    process.terminate()
-    try:
-        process.wait(20)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-
-
-def _is_ready(url: str, process: subprocess.Popen[bytes]) -> bool:
-    """Wait until the model answers; false where the server ended instead, or takes too long."""
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    deadline = time.monotonic() + PATIENCE
-    while time.monotonic() < deadline and process.poll() is None:
-        try:
-            opener.open(url, timeout=5).close()
-            return process.poll() is None
-        except urllib.error.HTTPError as error:
-            error.close()
-        except OSError:
-            pass
-        time.sleep(0.1)
-    return False
-
-
-def _free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [int(each.getsockname()[1]) for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
