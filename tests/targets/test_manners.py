@@ -365,3 +365,26 @@ def test_a_certificate_that_cannot_be_read_is_named(option: str, tmp_path: Path,
     code, _, err = said(capfd, path, tmp_path / "run")
     assert code == 2
     assert "cannot read the certificates: " in err
+
+
+def test_a_pause_that_a_server_asks_of_one_request_holds_for_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, slept = [0.0], []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    monkeypatch.setattr(wire, "sleep", sleep)
+    monkeypatch.setattr(wire, "clock", lambda: now[0])
+    with running(FaultyServer(MODEL)) as server:
+        held = remote.connect("gradients", server.url, OPTIONS)
+        server.faults = {2: lambda handler, tree: handler.plain(429, b"{}", {"Retry-After": "7"})}
+        X = np.random.default_rng(0).standard_normal((3, 4))
+        held.value(X[:1])
+        assert slept == [7.0]  # the request itself, which is then sent again
+        held.value(X[1:2])
+        assert slept == [7.0, 7.0]  # the clock stands still: the next one waits as long
+        now[0] = 8.0
+        held.value(X[2:])
+        assert slept == [7.0, 7.0]

@@ -209,8 +209,11 @@ class RemoteService:
                     for _ in pool.map(request, parts):
                         pass
                 except BaseException:
+                    exchange.wire.stopped = True
                     pool.shutdown(cancel_futures=True)
                     raise
+                finally:
+                    exchange.wire.stopped = False
         rows = [known[name] for name in keys]
         if len({tuple(part.shape for part in row) for row in rows}) > 1:
             raise TargetFailed(

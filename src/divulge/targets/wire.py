@@ -106,8 +106,11 @@ class Wire:
         except (ValueError, httpx2.InvalidURL) as error:
             raise BadInput(f"cannot use the proxy or the certificates: {error}; correct them") from None
         weakref.finalize(self, self._client.close)
+        self.stopped = False
+        "True makes requests that wait to be sent again give up."
         self._turn = threading.Lock()
-        self._next = 0.0
+        self._next = self._held_until = 0.0
+        "When the next request may go: at the pace that is wanted, and after the pause that a server asked for."
 
     def filled(self, value: str) -> str:
         """A header with what the environment holds in place of `$NAME`; what is filled in is never repeated in a message."""
@@ -152,9 +155,10 @@ class Wire:
 
         manners = self.manners
         deadline, errors, charged = clock() + manners.patience, 0, 0
-        pause = FIRST_PAUSE
+        pause, fresh = FIRST_PAUSE, True
         while True:
-            self._take_turn()
+            self._take_turn(fresh)
+            fresh = False
             sending.begins()
             asked: float | None = None
             try:
@@ -205,18 +209,22 @@ class Wire:
                         f"{url} asks to be left alone for {asked:g} seconds; run again then: what was answered is kept"
                     )
                 raise failure
+            if asked is not None:
+                self._held_until = clock() + asked
             sleep(wait)
+            if self.stopped:
+                raise failure
             pause = min(2 * pause, LONGEST_PAUSE)
 
-    def _take_turn(self) -> None:
-        """Wait until the next request may go."""
-        if self.manners.rate is None:
-            return
+    def _take_turn(self, fresh: bool) -> None:
+        """Wait until the next request may go; one that is sent again has waited already."""
+        interval = 0.0 if self.manners.rate is None else 1 / self.manners.rate
         with self._turn:
             now = clock()
-            wait, self._next = self._next - now, max(self._next, now) + 1 / self.manners.rate
-        if wait > 0:
-            sleep(wait)
+            begin = max(now, self._next, self._held_until if fresh else now)
+            self._next = begin + interval
+        if begin > now:
+            sleep(begin - now)
 
 
 def wanted_pause(header: str) -> float | None:
