@@ -87,6 +87,20 @@ def test_every_example_in_the_documentation_runs(
     assert not (folder / "ledger.sqlite").exists()
 
 
+@pytest.mark.slow
+def test_the_example_with_an_address_runs_on_a_real_inference_server(
+    folder: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    with on_mlserver(NETWORK) as url:
+        text = (EXAMPLES / "gradients-url.toml").read_text().replace("http://127.0.0.1:8080/v2/models/mine", url)
+        Path("audit.toml").write_text(text)
+        found = run(capfd, "audit", "audit.toml")
+    finding = next(one for one in found["findings"] if one["attack"] == "gradient-extraction")
+    assert finding["verdict"] == "leak"
+    assert found["complete"]
+
+
 API = """
 attacks = ["gradient-extraction"]
 [held.api]
