@@ -316,6 +316,29 @@ def test_a_model_replaced_while_it_is_asked_is_noticed_and_its_answers_are_forgo
             held.value(X)
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_a_model_that_answers_classes_alone_is_told_from_another_one(stub: Stub, tmp_path: Path, seed: int) -> None:
+    """Retrained trees, say, which answer alike at many points."""
+    from sklearn.tree import DecisionTreeClassifier
+
+    rng = np.random.default_rng(seed)
+    points = rng.standard_normal((200, 4))
+    trees = [
+        DecisionTreeClassifier(random_state=0).fit(points, points[:, 0] + rng.standard_normal(200) > 0) for _ in range(2)
+    ]
+    tokens = []
+    for tree in (trees[0], trees[1], trees[0]):
+        stub.answer = lambda body, tree=tree: {
+            "outputs": [tensor_of(tree.predict(np.array(body["inputs"][0]["data"]).reshape(-1, 4)).astype(float).tolist())]
+        }
+        held = remote.connect("predictions", stub.url, {})
+        assert held.service is not None
+        with kept(held, tmp_path / "ledger") as ledger:
+            tokens.append(held.service.token)
+            assert ledger.sent()[0] == len(stub.rows)
+    assert tokens[0] == tokens[2] != tokens[1]
+
+
 def test_a_model_that_never_answers_twice_the_same_is_no_other_one(stub: Stub, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     plain = stub.reply

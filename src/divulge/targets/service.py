@@ -23,6 +23,10 @@ from divulge.targets.wire import Refused, Sending, Wire
 
 LOOKED_AT = 2
 "Fixed points at which a model is looked at: two, because one may lie where a network is dead."
+MORE = 30
+"Further ones where answers are classes, or the same at both points, as trees give them: two models share a few of those."
+SCALES = 0.1, 1.0, 10.0, 100.0
+"Of those further points, in turn: which leaf of a tree a point falls into depends on its size."
 SAME, SAME_IN_SINGLE = 1e-10, 1e-6
 "Relative differences of one model's answers to the same points, as sums in another order make them."
 
@@ -248,21 +252,27 @@ class RemoteService:
 
     def _look(self, *, first: bool = False) -> Parts:
         """Answers to fixed points, past the ledger."""
-        X = self._points(np.random.default_rng(0).standard_normal((LOOKED_AT, self.dimension)))
-        lots = [X[start : start + self._batch] for start in range(0, LOOKED_AT, self._batch)]
+        rng = np.random.default_rng(0)
         asked = self.account
         if asked.asker != LOOKING:
             self.account = Account(LOOKING, asked.budget)
         try:
-            return tuple(
-                part
-                for exchange in self._different()
-                for part in map(
-                    np.concatenate, zip(*(self._request(exchange, lot, first=first) for lot in lots), strict=True)
-                )
-            )
+            seen = self._seen_at(rng.standard_normal((LOOKED_AT, self.dimension)), first)
+            if not all(_few_valued(part) for part in seen):
+                return seen
+            sizes = np.resize(SCALES, (MORE, 1))
+            return seen + self._seen_at(sizes * rng.standard_normal((MORE, self.dimension)), first)
         finally:
             self.account = asked
+
+    def _seen_at(self, X: Array, first: bool) -> Parts:
+        X = self._points(X)
+        lots = [X[start : start + self._batch] for start in range(0, len(X), self._batch)]
+        return tuple(
+            np.concatenate(parts)
+            for exchange in self._different()
+            for parts in zip(*(self._request(exchange, lot, first=first) for lot in lots), strict=True)
+        )
 
     def _different(self) -> list[Exchange]:
         return list({id(exchange): exchange for exchange in self._exchanges.values()}.values())
@@ -296,6 +306,11 @@ def alike(one: Parts, other: Parts) -> bool:
     tolerance = SAME_IN_SINGLE if all(_coarse(part) for part in (*one, *other)) else SAME
     both = zip(one, other, strict=True)
     return all(np.abs(a - b).max() <= tolerance * max(np.abs(a).max(), np.abs(b).max()) for a, b in both)
+
+
+def _few_valued(part: Array) -> bool:
+    """Whether answers are whole numbers, or the same at all points."""
+    return bool((part == np.round(part)).all() or (part == part[:1]).all())
 
 
 def _coarse(part: Array) -> bool:
