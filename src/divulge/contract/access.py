@@ -45,10 +45,15 @@ class Predictions(Access):
     "What model this is. A bare function cannot tell, so by default none is like another and nothing is reused."
     service: Service | None = field(default=None, kw_only=True)
     "The server that answers; None for what is in memory."
+    mean: Array | None = field(default=None, kw_only=True)
+    "What the model subtracts from every input, where that is known."
+    shape: tuple[int, ...] | None = field(default=None, kw_only=True)
+    "Of one input when it is a picture: (height, width) or (height, width, 3)."
 
     def __post_init__(self) -> None:
         if self.dimension < 1:
             raise BadInput(f"expected a positive input dimension, got {self.dimension}; give the width of one point")
+        _check_input(self, self.dimension)
 
     @classmethod
     def of(cls, model: object) -> Self:
@@ -82,18 +87,52 @@ class Gradients(Predictions):
 
 
 @dataclass(frozen=True, eq=False)
-class Weights(Access):
-    """A fully connected ReLU network, read in full: x -> W_k relu(... relu(W_1 x + b_1) ...) + b_k."""
+class Directions(Access):
+    """Directions [g, β] in which training moved a first layer: its own rows, or combinations of them that answers show.
 
+    Every input gradient of a network is a combination of the rows of its first layer, at any depth.
+    """
+
+    rows: Array
+    "(k, dimension + 1); the last column belongs to the bias."
+    mean: Array | None = field(default=None, kw_only=True)
+    "Subtracted from every input before the first layer, as people centre pictures."
+    shape: tuple[int, ...] | None = field(default=None, kw_only=True)
+    "Of one input when it is a picture: (height, width) or (height, width, 3)."
+    precision: float | None = field(default=None, kw_only=True)
+    "Errors of the rows, relative to their largest singular value; None where nobody knows them."
+    answers: int = field(default=0, kw_only=True)
+    "From how many answers of a model the rows are; 0 where they are a first layer's own."
+
+    def __post_init__(self) -> None:
+        rows = numbers(self.rows, "directions", dimensions=2)
+        if len(rows) < 1 or rows.shape[1] < 2:
+            raise BadInput(f"expected directions (rows, inputs and one for the bias), got shape {rows.shape}; correct rows")
+        if self.precision is not None and not 0 <= self.precision < 1:
+            raise BadInput(f"expected a relative precision from 0 to 1, got {self.precision}; leave it out if unknown")
+        object.__setattr__(self, "rows", rows)
+        _check_input(self, self.dimension)
+
+    @property
+    def dimension(self) -> int:
+        return int(self.rows.shape[1]) - 1
+
+
+@dataclass(frozen=True, eq=False)
+class Weights(Directions):
+    """A fully connected ReLU network, read in full: x -> W_k relu(... relu(W_1 x + b_1) ...) + b_k.
+
+    Who holds one holds the directions in which training moved it: the rows of its first layer.
+    """
+
+    rows: Array = field(init=False, repr=False, metadata={"stored": False})
+    precision: float | None = field(default=None, init=False, repr=False, metadata={"stored": False})
+    answers: int = field(default=0, init=False, repr=False, metadata={"stored": False})
     layers: tuple[tuple[Array, Array], ...]
     exact: bool = True
     "False when the weights are a copy whose agreement was measured."
     agreement: float = 1.0
     "Share of check points on which a copy and the original agree."
-    mean: Array | None = None
-    "Subtracted from every input before the first layer, as people centre pictures."
-    shape: tuple[int, ...] | None = None
-    "Of one input when it is a picture: (height, width) or (height, width, 3)."
 
     def __post_init__(self) -> None:
         if not self.layers:
@@ -110,24 +149,13 @@ class Weights(Access):
             width = len(W)
             checked.append((W, b))
         object.__setattr__(self, "layers", tuple(checked))
-        if self.mean is not None:
-            mean = numbers(self.mean, "what is subtracted from an input", dimensions=1)
-            if len(mean) != self.dimension:
-                raise BadInput(
-                    f"expected {self.dimension} numbers to subtract from an input, got {len(mean)}; "
-                    "give the mean of one flat input"
-                )
-            object.__setattr__(self, "mean", mean)
-        _check_shape(self, self.dimension)
+        object.__setattr__(self, "rows", np.column_stack(self.layers[0]))
+        super().__post_init__()
 
     @classmethod
     def of(cls, model: object) -> Self:
         """Read a torch module made of Linear and ReLU layers."""
         return cls(reader().layers(model))
-
-    @property
-    def dimension(self) -> int:
-        return int(self.layers[0][0].shape[1])
 
     def predict(self, X: Array) -> Array:
         """Outputs (n, outputs) at points (n, dimension)."""
@@ -376,6 +404,18 @@ def check_points(access: Any, what: str, *, labelled: bool = False) -> None:
             )
         object.__setattr__(access, "sample_weight", weight)
     _check_shape(access, access.X.shape[1])
+
+
+def _check_input(access: Any, features: int) -> None:
+    """Check and freeze what is known of a model's inputs."""
+    if access.mean is not None:
+        mean = numbers(access.mean, "what is subtracted from an input", dimensions=1)
+        if len(mean) != features:
+            raise BadInput(
+                f"expected {features} numbers to subtract from an input, got {len(mean)}; give the mean of one flat input"
+            )
+        object.__setattr__(access, "mean", mean)
+    _check_shape(access, features)
 
 
 def _check_shape(access: Any, features: int) -> None:
