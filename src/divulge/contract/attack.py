@@ -110,7 +110,7 @@ class Procedure(Generic[Needs, Won]):
                 title=self.title,
                 paper=self.paper,
                 options=self.options(),
-                claimed=finding.verdict is Verdict.LEAK,
+                claimed=finding.verdict is Verdict.LEAK or finding.onward,
                 seed=context.seed,
             ),
         )

@@ -75,7 +75,7 @@ class Provenance:
     inputs: Mapping[str, str] = field(default_factory=dict)
     "Name of each thing held -> hash of its contents."
     claimed: bool = True
-    "Whether the attack itself, before the truth was looked at, called its loot a leak: only then others go on from it."
+    "Whether the attack itself, before the truth was looked at, called its loot a leak or a means: others go on from it."
     won: str = ""
     "Name under which the loot is held afterwards."
     seed: int = 0
@@ -105,6 +105,8 @@ class Finding(Generic[Won]):
     partial: bool = False
     "True when a budget or a silent target ended the attempt: a later run tries again."
     provenance: Provenance = field(default_factory=lambda: Provenance(attack=""))
+    onward: bool = False
+    "True where the loot is no leak by itself, and other attacks go on from it as they do from a leak."
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "verdict", Verdict(self.verdict))
@@ -126,6 +128,12 @@ class Finding(Generic[Won]):
     def shown(cls, evidence: Evidence, summary: str, **rest: Any) -> Finding[Won]:
         """A leak that a study shows without winning anything."""
         return cls(Verdict.LEAK, summary, evidence=evidence, **rest)
+
+    @classmethod
+    def means(cls, loot: Won, summary: str, **rest: Any) -> Finding[Won]:
+        """Loot that gives nothing away by itself, for others to go on from."""
+        power = "By itself this is no leak: what it shows of the training data is for other attacks to say."
+        return cls(Verdict.NONE_FOUND, summary, loot, power=power, onward=True, **rest)
 
     @classmethod
     def none_found(cls, summary: str, *, power: str, **rest: Any) -> Finding[Won]:

@@ -106,7 +106,7 @@ def test_points_were_centred_where_the_bias_is_nearly_a_direction_of_its_own(sha
 
 def test_fewer_directions_may_be_asked_for() -> None:
     W, b, _ = rows(RNG(4))
-    assert span(W, b, 4).rank == 4
+    assert span(W, b).strongest(4).rank == 4
 
 
 def rescaled(seed: int, width: float, **options: float) -> int:

@@ -101,7 +101,7 @@ def test_random_points_of_the_span_tell_what_is_more_than_chance() -> None:
     rng = RNG(0)
     layers, X, _ = trained(24)
     many = SearchSpace.of(layers, span(*layers[0]), None)
-    few = SearchSpace.of(layers, span(*layers[0], 2), None)
+    few = SearchSpace.of(layers, span(*layers[0]).strongest(2), None)
     assert kkt_pool.alike_by_chance(few, inside(few, X[:4]), rng) > 0.99
     level = kkt_pool.alike_by_chance(many, X, RNG(0))
     assert 0.5 < level < 0.9

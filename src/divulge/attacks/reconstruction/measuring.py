@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from divulge.contract import Array, Figure, ImagePairs, Scatter, TrainingData, Weights
+from divulge.contract import Array, Directions, Figure, ImagePairs, Scatter, TrainingData, Weights
 from divulge.solvers.shared import similarity
 
 SHOWN = 45
@@ -46,7 +46,7 @@ class Scale:
         return np.asarray((X - self.low) / ((self.high - self.low) or 1.0))
 
     @classmethod
-    def of(cls, known: TrainingData, held: Weights) -> Scale:
+    def of(cls, known: TrainingData, held: Directions) -> Scale:
         shape = known.shape or (held.shape if held.dimension == known.X.shape[1] else None)
         shape = shape if similarity.pictured(shape) else None
         X = np.asarray(known.X, dtype=float if shape is None else np.float32)  # pixels have no more digits
@@ -76,11 +76,11 @@ class Scale:
         return Measure(found, (rows, columns), ncc, error, ssim, affine)
 
 
-def figures(mine: Measure, scale: Scale, held: Weights, labels: Array | None) -> Iterator[Figure]:
+def figures(mine: Measure, scale: Scale, network: Weights | None, labels: Array | None) -> Iterator[Figure]:
     if scale.shape is not None:
         yield _gallery(mine, scale, scale.shape)
-    if held.dimension == scale.originals.shape[1]:
-        yield _against_output(mine, scale, held, labels)
+    if network is not None and network.dimension == scale.originals.shape[1]:
+        yield _against_output(mine, scale, network, labels)
 
 
 def _gallery(mine: Measure, scale: Scale, shape: tuple[int, ...]) -> ImagePairs:

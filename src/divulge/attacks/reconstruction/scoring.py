@@ -15,6 +15,7 @@ from divulge.attacks.reconstruction.measuring import Measure, Scale
 from divulge.contract import (
     Array,
     Candidates,
+    Directions,
     Finding,
     Score,
     TaxonomyId,
@@ -64,7 +65,7 @@ ROWS = 2000  # first-layer weights taken for pictures, at most: the largest
 OTHERS = 10_000  # non-members that a reconstruction is ranked among, at most
 
 
-def scored(finding: Finding[TrainingData], held: Weights, truth: Truth) -> Finding[TrainingData]:
+def scored(finding: Finding[TrainingData], held: Directions, truth: Truth) -> Finding[TrainingData]:
     """The finding with scores and figures; failed where the truth contradicts its claim, and never raised to a leak."""
     finding, better = measured(finding, held, truth)
     scores = {name: finding.scores[name] for name in DECIDING if name in finding.scores}
@@ -84,7 +85,7 @@ def scored(finding: Finding[TrainingData], held: Weights, truth: Truth) -> Findi
 
 def measured(
     finding: Finding[TrainingData],
-    held: Weights,
+    held: Directions,
     truth: Truth,
     *,
     without: Collection[str] = (),
@@ -98,7 +99,8 @@ def measured(
     if known is None:
         return finding, None
     non_members = _non_members(truth.get(Candidates), known.X)
-    near = residuals.residual(held, known, non_members)
+    network = held if isinstance(held, Weights) else None
+    near = None if network is None else residuals.residual(network, known, non_members)
     if near is not None:
         scores = dict(finding.scores) | {residuals.NAME: near[0]}
         finding = replace(finding, scores=scores, notes=(*finding.notes, near[1]))
@@ -126,7 +128,7 @@ def measured(
     changed = replace(
         finding,
         scores=counted | {name: score for name, score in finding.scores.items() if name not in counted},
-        figures=(*measuring.figures(mine, scale, held, known.y), *finding.figures),
+        figures=(*measuring.figures(mine, scale, network or truth.get(Weights), known.y), *finding.figures),
         notes=(*finding.notes, *notes),
     )
     return changed, better
@@ -160,7 +162,9 @@ class _Compared:
     "As many non-members as there are training images."
 
     @classmethod
-    def of(cls, found: Array, held: Weights, scale: Scale, non_members: Array | None, without: Collection[str]) -> _Compared:
+    def of(
+        cls, found: Array, held: Directions, scale: Scale, non_members: Array | None, without: Collection[str]
+    ) -> _Compared:
         rng = np.random.default_rng(0)
         mine = scale.measure(found)
         useless = _useless(mine.found, held, scale, non_members, rng)
@@ -190,12 +194,12 @@ class _Compared:
 
 
 def _useless(
-    loot: Array, held: Weights, scale: Scale, non_members: Array | None, rng: np.random.Generator
+    loot: Array, held: Directions, scale: Scale, non_members: Array | None, rng: np.random.Generator
 ) -> Iterator[tuple[str, Array, tuple[Array, Array] | None]]:
     """What needs no attack, in the place of reconstructions: name, points, and pairs where those are no question."""
     everyone = np.arange(len(scale.originals))
     yield MEAN, scale.mean[None], (np.zeros_like(everyone), everyone)
-    W = held.layers[0][0].astype(loot.dtype)
+    W = held.rows[:, :-1].astype(loot.dtype)
     fits = W.shape[1] == loot.shape[1]
     away = loot - scale.mean
     if len(loot) >= FEW or not fits:

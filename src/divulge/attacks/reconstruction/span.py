@@ -18,6 +18,7 @@ from divulge.contract import (
     Attack,
     Context,
     Curve,
+    Directions,
     Figure,
     Finding,
     Histogram,
@@ -29,7 +30,7 @@ from divulge.contract import (
 from divulge.errors import BadInput, NotApplicable
 from divulge.solvers.images import layouts
 from divulge.solvers.images.layouts import Layout
-from divulge.solvers.images.span import Span, span
+from divulge.solvers.images.span import Span, pictured, span, span_of_combinations
 from divulge.solvers.images.span_search import Found, Once, SpanSearch
 from divulge.solvers.margin import max_margin
 from divulge.solvers.shared import synthetic_images
@@ -54,11 +55,11 @@ CONTROL_LOSS = 1e-4
 
 
 @option_class
-class SpanReconstruction(Attack[Weights, TrainingData]):
-    """Find combinations of first-layer weights whose neighbouring pixels are alike, as in pictures and no mixture of them.
+class SpanReconstruction(Attack[Directions, TrainingData]):
+    """Find combinations of directions whose neighbouring pixels are alike, as in pictures and no mixture of them.
 
     Descent moves the rows of the first layer only inside the span of the training images, whatever the depth, the loss and
-    the other layers are; the bias tells the scale of every image.
+    the other layers are; so do combinations of them that answers show. The bias tells the scale of every image.
     """
 
     name: ClassVar[str] = "span-reconstruction"
@@ -78,12 +79,10 @@ class SpanReconstruction(Attack[Weights, TrainingData]):
     shape: tuple[PositiveInt, ...] | None = None
     "Of one image where the weights do not say it: height, width, and 3 for colours."
 
-    def run(self, held: Weights, context: Context) -> Finding[TrainingData]:
+    def run(self, held: Directions, context: Context) -> Finding[TrainingData]:
         if self.box is not None and not -np.inf < self.box[0] < self.box[1] < np.inf:
             raise BadInput(f"expected a box from low to high, got {self.box}; give two finite numbers, the smaller first")
-        W, b = held.layers[0]
-        seen = span(W, b, self.count)
-        layout = self._layout(held, seen)
+        seen, layout = self._seen(held)
         context.log(f"{seen.rank} directions of the first layer stand out of {len(seen.sizes)}.")
         if seen.rank < 2:
             return self._nothing(held, seen, layout, None, context, "no two directions of the first layer stand out")
@@ -107,11 +106,29 @@ class SpanReconstruction(Attack[Weights, TrainingData]):
             notes=(*self._notes(seen, found, claimed, evidence), *kind, *layout.notes),
         )
 
-    def score(self, finding: Finding[TrainingData], held: Weights, truth: Truth) -> Finding[TrainingData]:
+    def score(self, finding: Finding[TrainingData], held: Directions, truth: Truth) -> Finding[TrainingData]:
         return scoring.scored(finding, held, truth)
 
-    def _layout(self, held: Weights, seen: Span) -> Layout:
-        """How inputs are laid out as pictures; refuses what is none."""
+    def _seen(self, held: Directions) -> tuple[Span, Layout]:
+        """The directions that are no noise, and how they are laid out as pictures."""
+        seen = _span(held, held.rows[:, -1])
+        moved = seen.sizes[: seen.rank, None] * seen.axes[:, :-1]
+        layout = self._layout(held, moved)
+        whole, seen = seen, pictured(seen, layout)
+        if (whole if held.precision is None else seen).crowded:
+            raise NotApplicable(
+                f"training moved {seen.rank} directions of {seen.pixels} pixels: of so many any picture can be made, and "
+                "nothing tells a training image from the others"
+            )
+        if len(moved) and layout.roughness(moved) > layouts.ROUGH:
+            raise NotApplicable(
+                "neighbouring pixels of the first layer's weights have nothing to do with each other "
+                f"(roughness {layout.roughness(moved):.2f}, noise has 1); the inputs are no pictures, or not of this shape"
+            )
+        return seen.strongest(self.count), layout
+
+    def _layout(self, held: Directions, moved: Array) -> Layout:
+        """How inputs are laid out as pictures; refuses what is too small to be any."""
         if held.shape is not None and self.shape is not None and held.shape != self.shape:
             raise BadInput(f"the weights say that images have shape {held.shape}, got shape={self.shape}; leave it out")
         shape = held.shape or self.shape
@@ -123,28 +140,16 @@ class SpanReconstruction(Attack[Weights, TrainingData]):
                 f"inputs of {held.dimension} features{'' if shape is None else f' and shape {shape}'} are no pictures with "
                 "neighbouring pixels; without those nothing tells a training point from a mixture of them"
             )
-        moved = seen.sizes[: seen.rank, None] * seen.axes[:, :-1]
-        best = min(options, key=lambda one: one.roughness(moved)) if seen.rank else options[0]
+        best = min(options, key=lambda one: one.roughness(moved)) if len(moved) else options[0]
         if held.dimension < SMALLEST or min(best.size[:2]) < 4:
             raise NotApplicable(f"images of {held.dimension} pixels are too small; {SMALLEST} and 4 a side are needed")
-        if seen.crowded:
-            raise NotApplicable(
-                f"training moved {seen.rank} directions of {seen.pixels} pixels: of so many any picture can be made, and "
-                "nothing tells a training image from the others"
-            )
-        if seen.rank and best.roughness(moved) > layouts.ROUGH:
-            raise NotApplicable(
-                "neighbouring pixels of the first layer's weights have nothing to do with each other "
-                f"(roughness {best.roughness(moved):.2f}, noise has 1); the inputs are no pictures, or not of this shape"
-            )
         return best
 
-    def _search(self, held: Weights, seen: Span, layout: Layout, context: Context) -> tuple[Found, tuple[str, ...]]:
+    def _search(self, held: Directions, seen: Span, layout: Layout, context: Context) -> tuple[Found, tuple[str, ...]]:
         """Look for images as they were handed in; where a mean was taken from them that nobody knows, estimate it."""
         if held.mean is not None or self.box is None or not seen.centred:
             return self._look(seen, layout, held.mean, self.box, context, ""), ()
-        W, b = held.layers[0]
-        alone = span(W, np.zeros_like(b), self.count)
+        alone = pictured(_span(held, np.zeros(len(held.rows))), layout).strongest(self.count)
         context.log("The inputs seem to have been centred; what was taken from them is estimated.")
         rough = self._look(alone, layout, None, None, context, "uncertain ")
         mean = layout.back(layouts.likely_mean(rough.raw, self.box)[None])[0]
@@ -229,16 +234,28 @@ class SpanReconstruction(Attack[Weights, TrainingData]):
         return tuple(figures)
 
     def _nothing(
-        self, held: Weights, seen: Span, layout: Layout, found: Found | None, context: Context, why: str
+        self, held: Directions, seen: Span, layout: Layout, found: Found | None, context: Context, why: str
     ) -> Finding[TrainingData]:
         back = context.once("control", _Control(self, held, layout, context))
+        same = "of the same shape" if isinstance(held, Weights) else f"with {len(held.rows)} hidden units"
         power = (
-            f"Of {SYNTHETIC} synthetic pictures on which a network of the same shape was trained from a small start, the "
+            f"Of {SYNTHETIC} synthetic pictures on which a network {same} was trained from a small start, the "
             f"same search claims {int(back[0])}, of which {int(back[1])} have NCC > 0.9 with one of them."
         )
         return Finding.none_found(
             f"{why[:1].upper()}{why[1:]}.", power=power, figures=self._figures(seen, found), notes=layout.notes
         )
+
+
+def _span(held: Directions, bias: Array) -> Span:
+    if held.precision is None:
+        return span(held.rows[:, :-1], bias)
+    return span_of_combinations(np.column_stack([held.rows[:, :-1], bias]), held.precision)
+
+
+def _hidden(held: Directions) -> list[int]:
+    """Hidden units of a network like the one that is attacked; as many as there are answers where nothing else is known."""
+    return [len(b) for _, b in held.layers[:-1]] if isinstance(held, Weights) else [len(held.rows)]
 
 
 def _sure(found: Found) -> float:
@@ -266,7 +283,7 @@ class _Control:
     """A network of the same shape that was trained on known pictures: how many are claimed, and how many rightly."""
 
     attack: SpanReconstruction
-    held: Weights
+    held: Directions
     layout: Layout
     context: Context
 
@@ -274,7 +291,7 @@ class _Control:
         make = synthetic_images.leaves if len(self.layout.size) == 3 else synthetic_images.strokes
         X = self.layout.back(make(rng, SYNTHETIC, self.layout.size))
         y = np.where(np.arange(SYNTHETIC) % 2, 1, -1)
-        sizes = [self.held.dimension, *(len(b) for _, b in self.held.layers[:-1]), 1]
+        sizes = [self.held.dimension, *_hidden(self.held), 1]
         mean = X.mean(axis=0)
         self.context.log("Nothing was found; a network of the same shape is trained on synthetic pictures, to be attacked.")
         run = max_margin.train(max_margin.initial(rng, sizes), X - mean, y, target=CONTROL_LOSS)

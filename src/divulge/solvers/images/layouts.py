@@ -6,12 +6,15 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.stats import norm
 
 from divulge.arrays import Array
 
 COLOURS = 3
 ROUGH = 0.6
 "Roughness above which there are no pictures: noise has 1, digits 0.2, clothes 0.15, strokes on 20 × 20 pixels 0.41."
+FLAT = 0.2
+"Share of a picture's pixels that is flat: of handwriting half is empty everywhere, of clothes a quarter."
 DARK = 0.1
 "Of the box: a pixel as near to its low end is black, but for the error of an estimated mean."
 TOP = 0.995
@@ -54,6 +57,18 @@ class Layout:
         spread = ((P - P.mean(axis=(1, 2), keepdims=True)) ** 2).mean()
         steps = [np.diff(P, axis=axis) for axis in (1, 2)]
         return float(np.mean([(step**2).mean() for step in steps]) / (2 * spread)) if spread > 0 else 1.0
+
+    def correlations(self, X: Array) -> Array:
+        """(k,): mean product of neighbouring pixels over their mean square in each row (k, d): 0 for noise."""
+        P = self.forth(X).reshape(len(X), *(*self.size, 1)[:3])
+        products = (P[:, 1:] * P[:, :-1]).sum(axis=(1, 2, 3)) + (P[:, :, 1:] * P[:, :, :-1]).sum(axis=(1, 2, 3))
+        return np.asarray(products / (2 * (P * P).sum(axis=(1, 2, 3)) + np.finfo(float).tiny))
+
+    def noise(self, X: Array) -> Array:
+        """(k,): deviation of white noise in each row (k, d), at most: of those pixels that differ least from a plane."""
+        P = self.forth(X).reshape(len(X), *(*self.size, 1)[:3])
+        twisted = (P[:, 1:, 1:] + P[:, :-1, :-1] - P[:, :-1, 1:] - P[:, 1:, :-1]) / 2
+        return np.asarray(np.quantile(np.abs(twisted), FLAT, axis=(1, 2, 3)) / norm.ppf((1 + FLAT) / 2))
 
 
 def candidates(dimension: int, shape: tuple[int, ...] | None) -> list[Layout]:

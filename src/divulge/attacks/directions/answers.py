@@ -1,0 +1,122 @@
+"""Directions in which training moved a first layer, from a handful of explanations, at any depth."""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar
+
+import numpy as np
+from pydantic import PositiveInt
+
+from divulge.attacks.directions import growth
+from divulge.attacks.directions.growth import Shown
+from divulge.attacks.directions.reading import Service
+from divulge.contract import Array, Attack, Context, Curve, Directions, Finding, Gradients, TaxonomyId, option_class
+from divulge.errors import BadInput, BudgetSpent, NotApplicable
+
+TAXONOMY = (
+    TaxonomyId("NIST AI 100-2", "E2025", "NISTAML.03"),
+    TaxonomyId("MITRE ATLAS", "5", "AML.T0024"),
+    TaxonomyId("OWASP ML Top 10", "2023", "ML03"),
+)
+DOUBLE, SINGLE = 1e-13, 1e-7
+"Of the largest singular value: errors of rows that are numbers of double and of single precision."
+EACH_TIME = 8
+"One in so many of the points asked before are asked at a time: no more than that is asked in vain."
+
+
+@option_class
+class AnswerDirections(Attack[Gradients, Directions]):
+    """Ask a few pictures made to order, until their explanations show no new direction.
+
+    Every input gradient is a combination of the rows of the first layer, whatever comes behind it. Means of gradients are
+    too, so that smoothed ones and integrated ones serve as well.
+    """
+
+    name: ClassVar[str] = "answer-directions"
+    paper: ClassVar[str] = "beyond Haim et al. 2022, arXiv:2206.07758, and Milli et al. 2018, arXiv:1807.05185"
+    taxonomy: ClassVar[tuple[TaxonomyId, ...]] = TAXONOMY
+    asks: ClassVar[int] = 10
+
+    most: PositiveInt = 400
+    "Points to ask, at most."
+    box: tuple[float, float] = (0.0, 1.0)
+    "The least and the largest value of a pixel, between which points are."
+    shape: tuple[PositiveInt, ...] | None = None
+    "Of one image where the service does not say it: height, width, and 3 for colours."
+
+    def run(self, held: Gradients, context: Context) -> Finding[Directions]:
+        if not -np.inf < self.box[0] < self.box[1] < np.inf:
+            raise BadInput(f"expected a box from low to high, got {self.box}; give two finite numbers, the smaller first")
+        shape = held.shape or self.shape
+        service = Service(held, growth.Points(context.rng, held.dimension, shape, self.box), context.rng)
+        rows, left = np.zeros((0, held.dimension + 1)), None
+        found: Shown | None = None
+        while found is None or not (found.complete or found.crowded or service.asked >= self.most):
+            try:
+                more = service.rows(min(max(1, service.asked // EACH_TIME), self.most - service.asked))
+            except BudgetSpent as spent:
+                if found is None:
+                    raise
+                left = spent
+                break
+            rows = np.concatenate([rows, more])
+            found = growth.shown(rows, SINGLE if service.single else DOUBLE, shape)
+            context.log(f"{service.asked} answers show {found.seen.rank} directions.")
+            context.progress(min(len(rows), round(growth.ENOUGH * found.seen.rank)), round(growth.ENOUGH * found.seen.rank))
+        return self._finding(held, rows, found, service, left)
+
+    def _finding(
+        self, held: Gradients, rows: Array, found: Shown, service: Service, left: BudgetSpent | None
+    ) -> Finding[Directions]:
+        rank, asked = found.seen.rank, service.asked
+        figures = (_singular_values(found),)
+        notes = () if service.reading is None else (f"The explanations were read as {service.reading.said}.",)
+        if rank == len(rows) // asked < len(rows):
+            raise NotApplicable("explanations are the same wherever they were asked for: the model is linear")
+        if rank < 2:
+            return Finding.none_found(
+                f"No two directions stand out of the noise in {wording(asked)}.",
+                power="Of a network that descent with weight decay has trained on n images, n directions would.",
+                figures=figures,
+                notes=notes,
+            )
+        if found.crowded or not (found.complete or left):
+            return Finding.none_found(
+                f"{wording(asked)} show {rank} directions, and more of them at every point: no few images span them.",
+                power=f"Fewer than {int(rank / growth.ENOUGH)} directions would have been seen to be all.",
+                figures=figures,
+                notes=(*notes, CONVOLUTIONS),
+            )
+        loot = Directions(
+            rows, mean=held.mean, shape=found.shape, precision=SINGLE if service.single else DOUBLE, answers=asked
+        )
+        summary = f"{wording(asked)} show {rank} directions in which training moved the first layer"
+        if left is None:
+            return Finding.means(loot, f"{summary}, and that is all of them.", figures=figures, notes=notes)
+        lacking = math.ceil((growth.ENOUGH * rank - len(rows)) / (len(rows) / asked))
+        return Finding.means(
+            loot,
+            f"{summary}; {left}, and {lacking} more answers at least would show all of them.",
+            figures=figures,
+            notes=notes,
+            partial=True,
+        )
+
+
+CONVOLUTIONS = (
+    "Networks whose first layer is a convolution are like that, because gradients lie in the span of its shifted filters: "
+    "audit such a network from its first dense layer on, with what comes before as the inputs."
+)
+
+
+def wording(answers: int) -> str:
+    return f"{answers} answer{'s' if answers != 1 else ''}"
+
+
+def _singular_values(found: Shown) -> Curve:
+    sizes = found.seen.sizes
+    shown = np.maximum(sizes, 1e-16 * sizes[0])
+    numbers, marks = np.arange(1.0, len(sizes) + 1), {"directions used": float(found.seen.rank)}
+    lines = {"answers": (numbers, shown)}
+    return Curve("Directions that answers show", "direction", "singular value", lines, log_y=True, marks=marks)

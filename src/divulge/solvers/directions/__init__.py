@@ -1,0 +1,1 @@
+"""Directions in which training moved a first layer, from answers of a model."""
