@@ -76,17 +76,18 @@ def hold(held: Access | Iterable[Access] | Mapping[str, Access], sources: Mappin
 def pursue(
     held: Sequence[Held], attacks: Sequence[Procedure[Any, Any]], execute: Callable[[Step], Held | None]
 ) -> tuple[Held, ...]:
-    """Run every attack whose needs are met, once for each distinct input, until nothing new is won."""
+    """Run every attack whose needs are met, once for each distinct input, until nothing new is won.
+
+    What asks least comes first, of all that can be done with what is held by then: eight answers are asked before a
+    thousand, and what follows from them without another question is done before.
+    """
     everything = list(held)
     done: set[tuple[str, ...]] = set()
-    while waiting := [step for step in _steps(everything, attacks) if step.key not in done]:
-        for step in waiting:
-            if step.key in done:
-                continue
-            done.add(step.key)
-            won = execute(named(step, {thing.name for thing in everything}))
-            if won is not None:
-                everything.append(won)
+    while step := next((step for step in _steps(everything, attacks) if step.key not in done), None):
+        done.add(step.key)
+        won = execute(named(step, {thing.name for thing in everything}))
+        if won is not None:
+            everything.append(won)
     return tuple(everything)
 
 
@@ -116,7 +117,7 @@ def unmet(held: Iterable[Held], attacks: Iterable[Procedure[Any, Any]], started:
 
 
 def _steps(held: Sequence[Held], attacks: Sequence[Procedure[Any, Any]]) -> Iterator[Step]:
-    for attack in sorted(attacks, key=lambda attack: (not isinstance(attack, Attack), attack.name)):
+    for attack in sorted(attacks, key=lambda attack: (not isinstance(attack, Attack), attack.asks, attack.name)):
         fitting = [
             [thing for thing in held if issubclass(thing.kind, need) and attack.name not in thing.path]
             for need in attack.needs

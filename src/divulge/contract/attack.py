@@ -34,6 +34,8 @@ class Procedure(Generic[Needs, Won]):
     taxonomy: ClassVar[tuple[TaxonomyId, ...]] = ()
     remedy: ClassVar[tuple[str, ...]] = ()
     "What the owner can do about a leak."
+    asks: ClassVar[int] = 0
+    "How many queries it usually asks of a model, roughly: what asks less is tried first."
     scored_by: ClassVar[type[Access] | None]
     "What its score is measured against; what it yields unless it says otherwise."
 

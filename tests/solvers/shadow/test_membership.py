@@ -111,7 +111,7 @@ def test_no_control_is_called_a_member_where_members_are() -> None:
 
 def test_controls_are_pictures_moved_with_their_edges_drawn_on() -> None:
     X = RNG(0).random((20, 64))
-    moved = membership._controls(X, 100, (8, 8), RNG(1)).reshape(100, 8, 8)
+    moved = membership.controls_like(X, 100, (8, 8), RNG(1)).reshape(100, 8, 8)
     for one, source in zip(moved, X.reshape(20, 8, 8)[np.arange(100) % 20], strict=True):
         assert not np.array_equal(one, source)
         assert np.isin(one[2:6, 2:6], source).all()
@@ -120,7 +120,7 @@ def test_controls_are_pictures_moved_with_their_edges_drawn_on() -> None:
 
 def test_controls_that_are_no_pictures_lie_as_far_out_as_those_given_in_deviations() -> None:
     X = points(200, 3) * RNG(4).standard_exponential((200, 1))
-    made = membership._controls(X, 200, None, RNG(0))
+    made = membership.controls_like(X, 200, None, RNG(0))
     mean, inverse = X.mean(axis=0), np.linalg.inv(np.cov(X.T))
     far = [np.einsum("ni,ij,nj->n", one - mean, inverse, one - mean) for one in (made, X)]
     np.testing.assert_allclose(*far)

@@ -45,6 +45,7 @@ class GradientExtraction(Attack[Gradients, Weights]):
     """Find every kink of a two-layer ReLU network along lines, from values and gradients, and put the network together."""
 
     name: ClassVar[str] = "gradient-extraction"
+    asks: ClassVar[int] = 1_000
     paper: ClassVar[str] = "Milli et al. 2018, Model Reconstruction from Model Explanations, arXiv:1807.05185"
     taxonomy: ClassVar[tuple[TaxonomyId, ...]] = (
         TaxonomyId("NIST AI 100-2", "E2025", "NISTAML.031"),

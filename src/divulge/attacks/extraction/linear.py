@@ -54,6 +54,7 @@ class LinearExtraction(Attack[Predictions, Parameters]):
     """Solve for the coefficients of a linear, logistic, softmax or log-linear model from its answers."""
 
     name: ClassVar[str] = "linear-extraction"
+    asks: ClassVar[int] = 100
     paper: ClassVar[str] = (
         "Tramèr et al. 2016, Stealing Machine Learning Models via Prediction APIs, arXiv:1609.02943; "
         "Milli et al. 2018, Model Reconstruction from Model Explanations, arXiv:1807.05185"

@@ -55,6 +55,7 @@ class Surrogate(Attack[tuple[Predictions, Candidates], Copy]):
     """Train a network to answer like the target at points of the data, by its values and its gradients."""
 
     name: ClassVar[str] = "surrogate"
+    asks: ClassVar[int] = 1_000
     paper: ClassVar[str] = PAPER
     taxonomy: ClassVar[tuple[TaxonomyId, ...]] = TAXONOMY
     remedy: ClassVar[tuple[str, ...]] = REMEDY

@@ -46,6 +46,7 @@ class ValueExtraction(Attack[Predictions, Weights]):
     """Find every kink of a two-layer ReLU network on a line, and every unit from slopes across it, by values alone."""
 
     name: ClassVar[str] = "value-extraction"
+    asks: ClassVar[int] = 50_000
     paper: ClassVar[str] = (
         "Carlini, Jagielski and Mironov 2020, Cryptanalytic Extraction of Neural Network Models, arXiv:2003.04884; "
         "Milli et al. 2018, Model Reconstruction from Model Explanations, arXiv:1807.05185"

@@ -47,6 +47,7 @@ class MarginMembership(Attack[tuple[Predictions, Candidates], Membership]):
     """Call those candidates members that the model decides by at least its margin, to either side."""
 
     name: ClassVar[str] = "margin-membership"
+    asks: ClassVar[int] = 500
     paper: ClassVar[str] = certificates.PAPER
     taxonomy: ClassVar[tuple[TaxonomyId, ...]] = TAXONOMY
     remedy: ClassVar[tuple[str, ...]] = (

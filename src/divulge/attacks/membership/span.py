@@ -15,6 +15,7 @@ from divulge.contract import (
     Attack,
     Candidates,
     Context,
+    Directions,
     Finding,
     Histogram,
     Membership,
@@ -28,7 +29,7 @@ from divulge.contract import (
 from divulge.errors import BadInput, NotApplicable
 from divulge.solvers.images.span import Span, span
 from divulge.solvers.shadow import membership
-from divulge.solvers.shadow.membership import By, ShadowInference
+from divulge.solvers.shadow.membership import By, ShadowInference, SpanInference
 from divulge.solvers.statistics.comparison import more_often
 from divulge.solvers.statistics.roc import clopper_pearson
 
@@ -41,8 +42,12 @@ with dropout had 5.0 times (10 of 2,000 digits, 4 of 4,000 controls); where it w
 
 
 @option_class
-class SpanMembership(Attack[tuple[Weights, Candidates], Membership]):
-    """Ask how much of each candidate lies outside what the first layer shows, beside what it leaves outside shadows."""
+class SpanMembership(Attack[tuple[Directions, Candidates], Membership]):
+    """Ask how much of each candidate lies outside what the first layer shows, beside what it leaves outside shadows.
+
+    Where answers alone show its directions, nobody knows what shadows to train: points made up like candidates take their
+    place.
+    """
 
     name: ClassVar[str] = "span-membership"
     paper: ClassVar[str] = "beyond Smorodinsky et al. 2024, arXiv:2410.07632, and Haim et al. 2022, arXiv:2206.07758"
@@ -62,25 +67,59 @@ class SpanMembership(Attack[tuple[Weights, Candidates], Membership]):
     false_positives: Annotated[float, Field(gt=0, lt=0.5)] = 0.001
     "Share of non-members that may be called members, as far as the shadows' non-members tell."
 
-    def run(self, held: tuple[Weights, Candidates], context: Context) -> Finding[Membership]:
+    def run(self, held: tuple[Directions, Candidates], context: Context) -> Finding[Membership]:
         weights, candidates = held
         if candidates.X.shape[1] != weights.dimension:
             raise BadInput(
                 f"expected candidates with the {weights.dimension} inputs of the network, got {candidates.X.shape[1]} "
                 "features; prepare them as the training data were"
             )
-        if len(weights.layers) < 2:
-            raise NotApplicable("a linear model has one row for each output, and no span to speak of")
         if not np.ptp(candidates.X, axis=0).any():
             raise NotApplicable("there is one candidate, or all are the same, and none to compare it with; give others too")
+        if not isinstance(weights, Weights):
+            return self._by_answers(weights, candidates, context)
+        if len(weights.layers) < 2:
+            raise NotApplicable("a linear model has one row for each output, and no span to speak of")
         seen = span(*weights.layers[0])
         if seen.rank < 2:
             raise NotApplicable("no two directions of the first layer stand out of its start: training has hardly moved it")
         context.log(f"{seen.rank} directions of the first layer stand out of {len(seen.sizes)}.")
-        found = ShadowInference(**context.once("shadows", lambda rng: vars(self._inferred(held, seen, context, rng))))
+        inferred = context.once("shadows", lambda rng: vars(self._inferred((weights, candidates), seen, context, rng)))
+        found = ShadowInference(**inferred)
         return self._finding(Membership(found.scores, found.scores > found.threshold), found)
 
-    def score(self, finding: Finding[Membership], held: tuple[Weights, Candidates], truth: Truth) -> Finding[Membership]:
+    def _by_answers(self, held: Directions, candidates: Candidates, context: Context) -> Finding[Membership]:
+        X = np.asarray(candidates.X, dtype=float)
+        rows = held.rows[np.linalg.norm(held.rows, axis=1) > 0]
+        if len(rows) < 2 or len(rows) > held.dimension / 2:
+            raise NotApplicable(
+                f"answers show {len(rows)} directions of {held.dimension} inputs; between two and half as many are needed, "
+                "or everything lies inside of them"
+            )
+        shape = candidates.shape or held.shape
+        made = context.once("controls", lambda rng: vars(membership.infer_from_rows(rows, X, held.mean, shape, rng)))
+        found = SpanInference(**made)
+        loot = Membership(found.scores, found.scores > found.threshold)
+        called, passed = int(loot.decisions.sum()), int(np.sum(found.controls > found.threshold))
+        count, controls = len(loot.scores), len(found.controls)
+        claim = MembershipClaim.of(
+            count,
+            called,
+            controls,
+            passed,
+            p_value=more_often(called, count, passed, controls),
+            false_positive_rate=clopper_pearson(passed, controls)[1],
+        )
+        power = f"Of points made up like candidates and moved into the span of the answers, {found.recall:.0%} stand out"
+        figure = Histogram(
+            "How far inside the span of the answers candidates lie, and points made up like them",
+            "deviations",
+            {"candidates": loot.scores, "made-up points": found.controls},
+        )
+        note = "No shadows were trained: of the network nothing is known but its answers."
+        return _told(loot, claim, power, (claim.words, note), (figure,))
+
+    def score(self, finding: Finding[Membership], held: tuple[Directions, Candidates], truth: Truth) -> Finding[Membership]:
         return scoring.scored(finding, truth, held[1])
 
     def _inferred(
@@ -110,37 +149,43 @@ class SpanMembership(Attack[tuple[Weights, Candidates], Membership]):
         notes = [f"{power}; by what tells these apart candidates are scored.", claim.words]
         if found.made:
             notes.append(f"There are so few candidates that {found.made} points were made of them for the shadow.")
-        null = Score(
-            claim.called / claim.candidates, claim.false_positive_rate, "made-up points and shadows' others, at most"
-        )
-        about: dict[str, Any] = {
-            "evidence": claim,
-            "scores": {"candidates called members": null},
-            "figures": (
-                Histogram(
-                    "What tells members apart, on shadows where they are known",
-                    "score",
-                    {"members": found.members, "non-members": found.non_members},
-                ),
-                Histogram(
-                    "Scores of candidates, and of points made up like them",
-                    "score",
-                    {"candidates": loot.scores, "made-up points": found.controls},
-                ),
+        figures = (
+            Histogram(
+                "What tells members apart, on shadows where they are known",
+                "score",
+                {"members": found.members, "non-members": found.non_members},
             ),
-            "notes": tuple(notes),
-        }
-        said = f"{claim.called:,} of {claim.candidates:,} candidates stand out"
-        if claim.called >= SEVERAL and claim.holds:
-            by_chance = f"{claim.expected_false_calls:.2g} would by chance, at most"
-            return Finding.leak(loot, f"{said} as members; {by_chance}.", **about)
-        return Finding(
-            Verdict.NONE_FOUND,
-            f"{said}, no more than non-members may.",
-            loot,
-            power=f"{power}; as many of this network's would, were they among the candidates.",
-            **about,
+            Histogram(
+                "Scores of candidates, and of points made up like them",
+                "score",
+                {"candidates": loot.scores, "made-up points": found.controls},
+            ),
         )
+        return _told(loot, claim, power, tuple(notes), figures)
+
+
+def _told(
+    loot: Membership, claim: MembershipClaim, power: str, notes: tuple[str, ...], figures: tuple[Histogram, ...]
+) -> Finding[Membership]:
+    """A leak where more candidates are called than chance would call, else none found at this power."""
+    null = Score(claim.called / claim.candidates, claim.false_positive_rate, "made-up points and shadows' others, at most")
+    about: dict[str, Any] = {
+        "evidence": claim,
+        "scores": {"candidates called members": null},
+        "figures": figures,
+        "notes": notes,
+    }
+    said = f"{claim.called:,} of {claim.candidates:,} candidates stand out"
+    if claim.called >= SEVERAL and claim.holds:
+        by_chance = f"{claim.expected_false_calls:.2g} would by chance, at most"
+        return Finding.leak(loot, f"{said} as members; {by_chance}.", **about)
+    return Finding(
+        Verdict.NONE_FOUND,
+        f"{said}, no more than non-members may.",
+        loot,
+        power=f"{power}; as many of this network's would, were they among the candidates.",
+        **about,
+    )
 
 
 def _claim(loot: Membership, found: ShadowInference) -> MembershipClaim:

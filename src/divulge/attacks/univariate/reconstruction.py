@@ -92,6 +92,7 @@ class UnivariateFromValues(Attack[Predictions, TrainingData]):
     """The same from values alone: breakpoints are found or given, and between them the function is straight."""
 
     name: ClassVar[str] = "univariate-from-values"
+    asks: ClassVar[int] = 300
     paper: ClassVar[str] = PAPER
     taxonomy: ClassVar[tuple[TaxonomyId, ...]] = TAXONOMY
     remedy: ClassVar[tuple[str, ...]] = REMEDY
