@@ -134,14 +134,14 @@ class _Opener:
     def _file(self, kind: str, source: str, options: Mapping[str, Any]) -> Access:
         from divulge.targets import files
 
-        if kind == "weights" and isinstance(options.get("mean"), str):  # a file of its own, named as the network's is
+        if isinstance(options.get("mean"), str):  # a file of its own, named as the network's is
             options = {**options, "mean": str(self.home / options["mean"])}
         return files.read(kind, self.home / source, options, allow_pickle=self.allow_pickle)
 
     def _url(self, kind: str, source: str, options: Mapping[str, Any]) -> Access:
         from divulge.targets import remote
 
-        given = [name for name in ("authority", "certificate", "key") if name in options]
+        given = [name for name in ("authority", "certificate", "key", "mean") if name in options]
         files = {name: str(self.home / str(options[name])) for name in given}
         return remote.connect(kind, source, {**options, **files}, look=False)
 

@@ -214,8 +214,9 @@ def _pack(value: Any, arrays: dict[str, Array]) -> Any:
         return {"$": "dict", "is": [[_pack(key, arrays), _pack(item, arrays)] for key, item in value.items()]}
     if isinstance(value, Predictions):
         told = getattr(value, "explanation", None)
-        explained = {} if told is None else {"explanation": _pack(told, arrays)}
-        return {"$": type(value).__name__, "dimension": value.dimension, "identity": value.identity, **explained}
+        known = {"explanation": told, "mean": value.mean, "shape": value.shape}
+        more = {name: _pack(one, arrays) for name, one in known.items() if one is not None}
+        return {"$": type(value).__name__, "dimension": value.dimension, "identity": value.identity, **more}
     if isinstance(value, StoredEvidence):
         return {"$": "evidence", "of": value.name, "is": _pack(value.values, arrays)}
     if isinstance(value, Evidence) and is_dataclass(value):

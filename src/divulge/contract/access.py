@@ -49,6 +49,8 @@ class Predictions(Access):
     "What the model subtracts from every input, where that is known."
     shape: tuple[int, ...] | None = field(default=None, kw_only=True)
     "Of one input when it is a picture: (height, width) or (height, width, 3)."
+    first_layer: str = field(default="", kw_only=True)
+    "The first layer that has weights, as in `0 (Conv2d)`, where it is known and not dense."
 
     def __post_init__(self) -> None:
         if self.dimension < 1:
@@ -56,9 +58,12 @@ class Predictions(Access):
         _check_input(self, self.dimension)
 
     @classmethod
-    def of(cls, model: object) -> Self:
-        """Query a torch module or a scikit-learn estimator that is in memory."""
-        found: Self = reader().queries(cls, model)
+    def of(cls, model: object, shape: tuple[int, ...] | None = None) -> Self:
+        """Query a torch module or a scikit-learn estimator that is in memory.
+
+        A module that takes no rows of numbers is given points of `shape`: (3, 32, 32) for a convolution of colour pictures.
+        """
+        found: Self = reader().queries(cls, model, shape)
         return found
 
     @classmethod

@@ -16,8 +16,8 @@ GROUP, NAME = "divulge.readers", "memory"
 class Reader(Protocol):
     """Turns an object, such as a torch module or a fitted estimator, into the parts of an `Access`."""
 
-    def queries(self, cls: Any, model: object) -> Any:
-        """An access of this class that asks the model."""
+    def queries(self, cls: Any, model: object, shape: tuple[int, ...] | None = None) -> Any:
+        """An access of this class that asks the model, points of a shape where it takes no rows of numbers."""
 
     def connect(self, cls: Any, url: str, options: Mapping[str, Any]) -> Any:
         """An access of this class that asks a model on a server."""

@@ -203,11 +203,11 @@ def _arrays(path: Path, blob: bytes, options: Options) -> tuple[Array | None, Ar
 def _weights(path: Path, options: Options, allow_pickle: bool) -> Weights:
     """`shape` of a picture that goes in, and `mean`: the file of what is subtracted from it before the first layer."""
     found = network(path, contents(path, NETWORK_FILES, "a network"))
-    mean = _mean(Path(text(options, "mean", "")), found.dimension) if "mean" in options else None
+    mean = mean_of(Path(text(options, "mean", "")), found.dimension) if "mean" in options else None
     return replace(found, mean=mean, shape=whole_numbers(options, "shape", least=1))
 
 
-def _mean(path: Path, dimension: int) -> Array:
+def mean_of(path: Path, dimension: int) -> Array:
     blob = contents(path, (".npy", ".npz"), "the mean of the inputs")
     found = [npy(path, blob)] if path.suffix.lower() == ".npy" else list(npz(path, blob).values())
     if len(found) != 1:
@@ -226,12 +226,19 @@ def _queries(cls: type[Predictions]) -> Reader:
     def reader(path: Path, options: Options, allow_pickle: bool) -> Predictions:
         blob = contents(path, (*NETWORK_FILES, *ESTIMATOR_FILES), "a model")
         model: object
+        mean = None
         if path.suffix.lower() in NETWORK_FILES:
-            model = network(path, blob)
+            model = read = network(path, blob)
+            if "mean" in options:
+                mean = mean_of(Path(text(options, "mean", "")), read.dimension)
+                model = replace(read, mean=mean)
+        elif "mean" in options:
+            raise BadInput(f"option 'mean' is for networks, got it for {path.name}; put the step into its pipeline")
         else:
             model = estimator(path, blob, allow_pickle)
         with opened(path, "a fitted model"):
-            return replace(local.queries(cls, model), identity=hashlib.sha256(blob).hexdigest()[:32])
+            asked, identity = local.queries(cls, model), hashlib.sha256(blob).hexdigest()[:32]
+            return replace(asked, identity=identity, mean=mean, shape=whole_numbers(options, "shape", least=1))
 
     return reader
 
@@ -271,8 +278,8 @@ _READERS: dict[str, tuple[Reader, tuple[str, ...]]] = {
     "fitted": (_fitted, ("learner", *_KERNEL, "settings")),
     "parameters": (_parameters, _KERNEL),
     "weights": (_weights, ("mean", "shape")),
-    "predictions": (_queries(Predictions), ()),
-    "gradients": (_queries(Gradients), ()),
+    "predictions": (_queries(Predictions), ("mean", "shape")),
+    "gradients": (_queries(Gradients), ("mean", "shape")),
     "hyperparameters": (_hyperparameters, ()),
 }
 "Kind -> who reads it, and the options it takes."

@@ -7,6 +7,7 @@ import math
 import pickle
 from collections.abc import Callable, Mapping
 from copy import deepcopy
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar, cast
 
@@ -26,17 +27,18 @@ BATCH = 1024
 "Rows sent through a module at once: enough to keep it busy, few enough for a Jacobian to fit in memory."
 
 
-def queries(cls: type[Q], model: object) -> Q:
+def queries(cls: type[Q], model: object, shape: tuple[int, ...] | None = None) -> Q:
     """Ask a model in memory. It is copied first, so that it stays the model its identity names if training goes on."""
     if isinstance(model, Weights):
-        return _target(cls, model.predict, partial(jacobian, model), model.dimension, _weights_identity(model))
+        found = _target(cls, model.predict, partial(jacobian, model), model.dimension, _weights_identity(model))
+        return replace(found, shape=model.shape)
     if isinstance(model, Copy):
         from divulge.solvers.shared.architectures import restore
 
         module = restore(model.architecture, model.shape, model.classes, model.arrays)
         return _module_queries(cls, module, math.prod(model.shape))
     if is_module(model):
-        return _module_queries(cls, model, _input_width(model))
+        return _module_queries(cls, model, _input_width(model) if shape is None else math.prod(shape), shape)
     if _is_estimator(model):
         return _estimator_queries(cls, model)
     raise BadInput(
@@ -58,12 +60,15 @@ def described(model: object) -> str:
     return f"module {_module_identity(model)}"
 
 
-def _module_queries(cls: type[Q], module: Any, dimension: int | None) -> Q:
+def _module_queries(cls: type[Q], module: Any, dimension: int | None, shape: tuple[int, ...] | None = None) -> Q:
     import torch
 
     kind = type(module).__name__
     if dimension is None:
-        raise BadInput(f"expected a module that starts with a Linear layer, got {kind}; {_by_hand(cls)}")
+        raise BadInput(
+            f"expected a module that starts with a Linear layer, got {kind}; give the shape of one input, as in "
+            f"{cls.__name__}.of(module, shape=(3, 32, 32)), or {_by_hand(cls)}"
+        )
     identity = _module_identity(module)
     try:
         module = deepcopy(module).eval().requires_grad_(False)
@@ -75,7 +80,7 @@ def _module_queries(cls: type[Q], module: Any, dimension: int | None) -> Q:
         return torch.split(torch.as_tensor(np.array(X), dtype=like.dtype, device=like.device), BATCH)
 
     def answer(rows: Any) -> Any:
-        out = module(rows)
+        out = module(rows if shape is None else rows.reshape(len(rows), *shape))
         if not isinstance(out, torch.Tensor) or len(out) != len(rows):
             raise BadInput(f"expected one row of values a point from {kind}, got {type(out).__name__}; {_by_hand(cls)}")
         return out.flatten(1) if out.ndim > 1 else out
@@ -107,7 +112,24 @@ def _module_queries(cls: type[Q], module: Any, dimension: int | None) -> Q:
         raise BadInput(
             f"expected {kind} to take points as rows of {dimension} numbers, but it said: {_line(error)}; {_by_hand(cls)}"
         ) from None
-    return _target(cls, partial(ask, answer), partial(ask, slopes), dimension, identity)
+    found = _target(cls, partial(ask, answer), partial(ask, slopes), dimension, identity)
+    return replace(found, shape=_picture(shape), first_layer=_not_dense(module))
+
+
+def _picture(shape: tuple[int, ...] | None) -> tuple[int, ...] | None:
+    """The shape of a picture, where that is what goes in; one channel alone is none."""
+    if shape is None or len(shape) not in (2, 3):
+        return None
+    return tuple(shape[1:]) if len(shape) == 3 and shape[0] == 1 else tuple(shape)
+
+
+def _not_dense(module: Any) -> str:
+    """The first layer that has weights, where it is not dense."""
+    for name, part in module.named_modules():
+        if next(part.parameters(recurse=False), None) is not None:
+            dense = isinstance(getattr(part, "in_features", None), int)
+            return "" if dense else f"{name or 'the whole'} ({type(part).__name__})"
+    return ""
 
 
 def _input_width(module: Any) -> int | None:

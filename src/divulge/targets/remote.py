@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
@@ -16,6 +17,7 @@ from divulge.contract import Gradients, Predictions, option_class
 from divulge.contract.service import Account
 from divulge.errors import BadInput, TargetFailed, refuse_unknown
 from divulge.targets import oip, protocols
+from divulge.targets.files import mean_of
 from divulge.targets.messages import Answer, Body, Decode, parsed
 from divulge.targets.oip import Metadata
 from divulge.targets.protocols import Call, Preset, explained
@@ -55,6 +57,10 @@ class RemoteModel:
     "The width of one point."
     shape: Annotated[list[PositiveInt], Field(min_length=1)] | None = None
     "The shape that one point has on the wire; a list of numbers unless it says otherwise."
+    pictures: Annotated[list[PositiveInt], Field(min_length=2, max_length=3)] | None = None
+    "The shape of one point that is a picture, where it goes over the wire otherwise: height, width, and 3 for colours."
+    mean: str | None = None
+    "A file with what the model subtracts from every point, where the auditor knows it."
     datatype: Literal["FP32", "FP64"] | None = None
     "The precision in which the model takes points."
     batch: PositiveInt = 256
@@ -106,9 +112,22 @@ def connect(
     service.account = account or service.account
     if look:
         service.meet()
+    known: dict[str, Any] = {"service": service, "shape": _picture(chosen), "mean": None}
+    if chosen.mean is not None:
+        known["mean"] = mean_of(Path(chosen.mean), service.dimension)
     if kind == "predictions":
-        return Predictions(service.value, service.dimension, service.identity, service=service)
-    return Gradients(service.value, service.dimension, service.identity, service=service, gradient=service.gradient)
+        return Predictions(service.value, service.dimension, service.identity, **known)
+    return Gradients(service.value, service.dimension, service.identity, gradient=service.gradient, **known)
+
+
+def _picture(chosen: RemoteModel) -> tuple[int, ...] | None:
+    """The shape of one point as a picture: as it is told, or as it goes over the wire."""
+    if chosen.pictures is not None:
+        return tuple(chosen.pictures)
+    shape = tuple(chosen.shape or ())
+    if len(shape) == 3 and 1 in (shape[0], shape[2]):
+        shape = shape[1:] if shape[0] == 1 else shape[:2]
+    return shape if len(shape) == 2 or (len(shape) == 3 and 3 in (shape[0], shape[2])) else None
 
 
 def client(chosen: RemoteModel, preset: Preset, url: str) -> Wire:

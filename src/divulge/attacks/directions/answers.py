@@ -48,6 +48,11 @@ class AnswerDirections(Attack[Gradients, Directions]):
     def run(self, held: Gradients, context: Context) -> Finding[Directions]:
         if not -np.inf < self.box[0] < self.box[1] < np.inf:
             raise BadInput(f"expected a box from low to high, got {self.box}; give two finite numbers, the smaller first")
+        if held.first_layer:
+            raise NotApplicable(
+                f"the first layer, {held.first_layer}, is not dense: gradients lie in the span of its shifted filters, not "
+                "of images; audit the network from its first dense layer on, with what comes before as the inputs"
+            )
         shape = held.shape or self.shape
         service = Service(held, growth.Points(context.rng, held.dimension, shape, self.box), context.rng)
         rows, left = np.zeros((0, held.dimension + 1)), None

@@ -160,6 +160,10 @@ class SpanReconstruction(Attack[Directions, TrainingData]):
                 "white ground come out as negatives."
             )
             found = self._look(seen, layout, mean, self.box, context, "centred ", certifiable=False)
+            if (sure := found.raw[found.confidence >= claims.LIKELY]).size:
+                better = layouts.blacker_mean(layout.forth(mean[None])[0], sure, self.box)
+                mean = layout.back(better[None])[0]
+                found = self._look(seen, layout, mean, self.box, context, "centred again ", certifiable=False)
             others.append((found.if_only(layouts.dark_share(found.raw, self.box) >= DARK), (note,)))
         if not others or _sure(others[0][0]) < seen.rank / 2:
             context.log("Or biases were not trained; images are scaled to fill the box.")

@@ -20,6 +20,8 @@ LEAST = 1e-3
 TINY = 1e-12
 NEARLY = 0.002
 "Share of pixels that may lie outside of the box where it tells the scale: one or two of a digit's 784 are noise."
+OVER = 0.05
+"Of the box, by which noise may lead out of it where it tells the scale: black pixels would else leave no scale but 0."
 BLOCKS = 7
 "Along the longer side of a picture, of which a random half decides: 4 pixels of a digit's 28, wider than its strokes."
 SPLITS = 2  # such halves, with their complements; the mean over more says the same
@@ -120,7 +122,9 @@ def scaled_to_box(rows: Array, pictures: Array, mean: Array | None, box: tuple[f
     Y = rows @ pictures
     fits = []
     for sign in (1, -1):
-        ups, downs = (high - shift) / np.maximum(sign * Y, TINY), (low - shift) / np.minimum(sign * Y, -TINY)
+        over = OVER * (high - low)
+        ups = (high + over - shift) / np.maximum(sign * Y, TINY)
+        downs = (low - over - shift) / np.minimum(sign * Y, -TINY)
         least = np.minimum(np.where(sign * Y > TINY, ups, np.inf), np.where(sign * Y < -TINY, downs, np.inf))
         spread = 1 / (Y.std(axis=1) + TINY)
         fits.append(sign * np.maximum(np.quantile(least, NEARLY, axis=1), LEAST * spread * (high - low)))
