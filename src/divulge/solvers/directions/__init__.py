@@ -1,0 +1,1 @@
+"""Combinations of the rows of a network's first layer, from what it answers."""
