@@ -23,12 +23,12 @@ from divulge.solvers.images.layouts import Layout
 from divulge.solvers.shared import affine
 
 EXACT = 1e-12  # of the spread of scores: over the shortest step, such rounding leaves a slope seven digits
-CANDIDATES = 4  # points of which the one furthest from kinks is taken; of 8, values are spent that points are worth more
+CANDIDATES = 4  # points of which the one furthest from kinks is taken, where steps are long; 8 cost what they bring
 ATTEMPTS = 5  # at a point that has no kink within a step; of 50 one has
 IDLE = 2  # points that add hardly a direction after which to stop, where answers are rounded: they make weak ones clearer
 FEWEST = 5  # rows that have to add hardly a direction, where a point has fewer
 SPARE = 0.05  # of the directions that so many rows could add, where errors make up one now and then
-MOST = 0.6  # of them, where answers are exact: as long as there are new directions, every row adds one
+HALF = 0.5  # of them, where answers are exact: as long as there are new directions, every row adds one
 LINEAR = 6.0  # deviations within which one point's slopes predict values at all others
 
 
@@ -139,8 +139,8 @@ class _Search:
             None if likely is None else likely.size,
             (lambda X: X) if likely is None else likely.back,
         )
-        self.places = self.made.draw(self.context.rng, answers.LINES)
-        self.reading: Reading = answers.read(self._ask, self.places, self.made.width, self.context.rng)
+        places = self.made.draw(self.context.rng, answers.LINES)
+        self.reading: Reading = answers.read(self._ask, places, self.made.width, self.context.rng)
         self.exact = self.reading.relative < EXACT
         self.step = self.made.width * (SHORT if self.exact else LONG)
 
@@ -149,7 +149,7 @@ class _Search:
         if len(self.found) >= most:
             return False
         idle = max(1 if self.exact else IDLE, -(-FEWEST // self._outputs))
-        full = idle * self._outputs * (MOST if self.exact else SPARE)
+        full = idle * self._outputs * (HALF if self.exact else SPARE)
         return len(self.ranks) <= idle or self.ranks[-1] - self.ranks[-1 - idle] > full
 
     def add(self) -> None:
@@ -179,7 +179,7 @@ class _Search:
     def price(self) -> int:
         """Values for another point."""
         asked = self.held.dimension - len(self.quiet)
-        return (1 if self.exact else 2) * asked + 5 * CANDIDATES
+        return (1 if self.exact else 2) * asked + 5 * self._candidates
 
     def notes(self, seen: Seen) -> tuple[str, ...]:
         kinks, kind = sum(one.bent for one in self.found), self.reading.link
@@ -194,6 +194,10 @@ class _Search:
         return tuple(found)
 
     @property
+    def _candidates(self) -> int:
+        return 1 if self.exact else CANDIDATES
+
+    @property
     def _outputs(self) -> int:
         return len(self.reading.noise)
 
@@ -204,7 +208,7 @@ class _Search:
         scores = self.reading.scores
         for _ in range(ATTEMPTS):
             try:
-                x = self.made.far_from_kinks(rng, CANDIDATES, self.step, scores, self.reading.noise)
+                x = self.made.far_from_kinks(rng, self._candidates, self.step, scores, self.reading.noise)
             except LookupError:
                 raise Unreadable("all probabilities asked for are 0 or 1 in their precision") from None
             if self.exact:
@@ -228,11 +232,8 @@ class _Search:
 
     def _refuse_linear(self) -> None:
         """One point's slopes say what values are elsewhere, if the model is linear."""
-        first = self.found[0]
-        values, off = first.predict(self.places)
-        seen = self.reading.scores(self.places)
-        allowed = LINEAR * (off + self.reading.noise)
-        if (np.abs(values - seen) <= allowed)[np.isfinite(seen).all(axis=1)].all() and np.isfinite(seen).any():
+        values, off = self.found[0].predict(self.reading.X)
+        if (np.abs(values - self.reading.seen) <= LINEAR * (off + self.reading.noise)).all():
             raise NotApplicable(
                 "the model is linear: its slopes at one point say what it answers at all others, and show no direction but "
                 "its own; the attack `linear-extraction` is for that"

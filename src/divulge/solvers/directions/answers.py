@@ -31,8 +31,15 @@ class Reading:
     link: Link
     noise: Array
     "(outputs,): deviation of scores by rounding, at the points that were looked at."
-    spread: float
-    "Deviation of scores from point to point."
+    X: Array
+    "(n, d): readable points that were looked at."
+    seen: Array
+    "(n, outputs): scores there."
+
+    @property
+    def spread(self) -> float:
+        """Deviation of scores from point to point."""
+        return max(float(self.seen.std(axis=0).max()), float(np.finfo(float).tiny))
 
     @property
     def relative(self) -> float:
@@ -75,9 +82,8 @@ def read(ask: Callable[[Array], Array], X: Array, box: float, rng: np.random.Gen
     line = ask(X[place] + box * NEAR * np.arange(PLACES)[:, None] * np.sign(steps[place]))
     near = scores(link, line)
     scatter = np.median(np.abs(np.diff(near, 3, axis=0)), axis=0) / (MIDDLE * THIRD)
-    spread = float(found[readable].std(axis=0).max())
     noise = np.maximum(np.nan_to_num(scatter), _rounding(link, A[: len(X)][readable]))
-    return Reading(ask, link, noise, max(spread, float(np.finfo(float).tiny)))
+    return Reading(ask, link, noise, X[readable], found[readable])
 
 
 def _refuse(A: Array) -> None:
