@@ -132,6 +132,14 @@ def test_a_constant_and_a_linear_model_are_refused() -> None:
     refused(lambda X: (X.astype(np.float32) @ W.astype(np.float32)).astype(float), "linear")
 
 
+def test_curves_and_trees_are_refused() -> None:
+    rng = np.random.default_rng(0)
+    W, out = rng.standard_normal((64, 30)) / 4, rng.standard_normal((30, 3))
+    refused(lambda X: np.tanh(X @ W) @ out, "curved")
+    refused(lambda X: (np.tanh(X @ W) @ out).astype(np.float32), "curved")
+    refused(lambda X: np.where(X[:, :3] > 0.5, 0.3, 0.9) + (X[:, 3:4] > 0.4), "as trees do")
+
+
 def test_rounded_answers_show_less_and_say_so() -> None:
     model, data = victim()
     rounded = attack(lambda X: np.round(softmax(model.predict(X)), 2), model, data)

@@ -51,13 +51,15 @@ def test_a_row_is_what_the_piece_says_at_the_mean() -> None:
     assert np.allclose(found.rows(mean)[:, -1], expected, rtol=0, atol=1e-8)
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_slopes_of_single_precision_have_four_digits_beside_kinks(seed: int) -> None:
-    network, x = Network(single=True), point(seed)
-    found = central(network, x, LONG, np.arange(64), np.full(3, 1e-8))
-    assert found is not None
-    J = network.jacobian(x)
-    assert np.sqrt(np.mean((found.slopes - J) ** 2)) < 1e-4 * np.sqrt(np.mean(J**2))
+def test_slopes_of_single_precision_have_four_digits_at_points_that_are_not_on_a_kink() -> None:
+    network = Network(single=True)
+    found = [central(network, point(seed), LONG, np.arange(64), np.full(3, 1e-7)) for seed in range(8)]
+    read = [one for one in found if one is not None]
+    assert len(read) > 4
+    assert sum(one.bent for one in read) > 10
+    for one in read:
+        J = network.jacobian(one.x)
+        assert np.sqrt(np.mean((one.slopes - J) ** 2)) < 1e-4 * np.sqrt(np.mean(J**2))
 
 
 def test_a_kink_within_a_step_is_crossed_by_plain_differences_and_avoided_here() -> None:
@@ -66,7 +68,7 @@ def test_a_kink_within_a_step_is_crossed_by_plain_differences_and_avoided_here()
     unit = network.into[0]
     network.bias[0] = -unit @ x + 0.5 * LONG * np.abs(unit).max()  # off half a step away, in a few inputs
     plain = np.stack([(network(x[None] + e) - network(x[None] - e))[0] / (2 * LONG) for e in LONG * np.eye(64)], axis=1)
-    found = central(network, x, LONG, np.arange(64), np.full(3, 1e-8))
+    found = central(network, x, LONG, np.arange(64), np.full(3, 1e-7))
     assert found is not None
     assert 5 < found.bent < 32
     J = network.jacobian(x)
@@ -82,7 +84,7 @@ def test_exact_slopes_are_refused_where_a_kink_is_within_a_step() -> None:
 def test_inputs_that_do_nothing_are_quiet_and_heard_once_they_do_something() -> None:
     network, x, rng = Network(single=True), point(), np.random.default_rng(0)
     network.into[:, 10:40] = 0
-    found = central(network, x, LONG, np.arange(64), np.full(3, 1e-8))
+    found = central(network, x, LONG, np.arange(64), np.full(3, 1e-7))
     assert found is not None
     quiet = np.flatnonzero(found.quiet)
     assert set(quiet) == set(range(10, 40))

@@ -12,7 +12,7 @@ from pydantic import PositiveInt
 from divulge.attacks.directions import scoring
 from divulge.attacks.directions.scoring import REMEDY, TAXONOMY, SeenDirections
 from divulge.contract import Array, Attack, Context, Directions, Finding, Predictions, TaxonomyId, Truth, option_class
-from divulge.errors import AttackFailed, BadInput, BudgetSpent, NotApplicable, sentence
+from divulge.errors import BadInput, BudgetSpent, NotApplicable, sentence
 from divulge.solvers.directions import answers, finite_differences
 from divulge.solvers.directions.answers import Reading, Unreadable
 from divulge.solvers.directions.finite_differences import LONG, SHORT, Slopes
@@ -157,8 +157,8 @@ class _Search:
         number = len(self.found) + 1
         self.found.append(Slopes(**self.context.once(f"point {number}", lambda rng: vars(self._slopes(rng)))))
         if number == 1:
-            self.layout = smoothest(self.options, self.rows(), self.pictures)
             self._refuse_linear()
+            self.layout = smoothest(self.options, self.rows(), self.pictures)
             if not self.exact:
                 self.quiet = np.flatnonzero(self.found[0].quiet)
         else:
@@ -217,10 +217,13 @@ class _Search:
                 found = self._central(x, rng)
             if found is not None:
                 return found
-        raise AttackFailed(f"at {ATTEMPTS} points in a row slopes could not be read: the function is bent everywhere")
+        raise NotApplicable(
+            f"around {ATTEMPTS} points in a row values lie on no plane: the model is curved, or noisier than its numbers "
+            "are rounded, and no network of ReLU units whose slopes could be read"
+        )
 
     def _central(self, x: Array, rng: np.random.Generator) -> Slopes | None:
-        asked = np.setdiff1d(np.arange(len(x)), self.quiet)
+        asked = rng.permutation(np.setdiff1d(np.arange(len(x)), self.quiet))
         found = finite_differences.central(self.reading.scores, x, self.step, asked, self.reading.noise)
         if found is None:
             return None
@@ -232,6 +235,8 @@ class _Search:
 
     def _refuse_linear(self) -> None:
         """One point's slopes say what values are elsewhere, if the model is linear."""
+        if not self.found[0].slopes.any():
+            raise NotApplicable("the model answers the same all around a point, as trees do: no step shows a direction")
         values, off = self.found[0].predict(self.reading.X)
         if (np.abs(values - self.reading.seen) <= LINEAR * (off + self.reading.noise)).all():
             raise NotApplicable(
