@@ -24,7 +24,7 @@ from divulge.solvers.shared import affine
 
 EXACT = 1e-12  # of the spread of scores: over the shortest step, such rounding leaves a slope seven digits
 CANDIDATES = 4  # points of which the one furthest from kinks is taken, where steps are long; 8 cost what they bring
-ATTEMPTS = 5  # at a point that has no kink within a step; of 50 one has
+ATTEMPTS = 5  # at a point that has no kink within a step; of 20 one has
 IDLE = 2  # points that add hardly a direction after which to stop, where answers are rounded: they make weak ones clearer
 FEWEST = 5  # rows that have to add hardly a direction, where a point has fewer
 SPARE = 0.05  # of the directions that so many rows could add, where errors make up one now and then

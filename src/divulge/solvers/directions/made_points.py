@@ -10,12 +10,12 @@ from scipy.ndimage import gaussian_filter
 
 from divulge.arrays import Array
 
-BLUR = 2.0  # pixels; from 1 to 6 the weakest directions come out alike (bench/value_directions.py)
+BLUR = 2.0  # pixels; from 1 to 6 the weakest directions of digits are as strong, within a quarter
 CONTRAST = 0.5  # of the box: the deviation of pixels before they are clipped to it
 FAINTER, TIMES = 0.3, 4  # where no probability can be read contrast is lowered by as much, so often
 GRID = 2.0**-10  # of the box: sums with steps of 2⁻²⁰ and more are then exact in single precision, where the box is (0, 1)
-DIRECTIONS = 2  # in which a candidate is looked at; with 4 it costs more values than kinks do
-ROUNDS = 3  # of candidates, where none is straight; one in three is
+DIRECTIONS = 2  # in which a candidate is looked at; 4 cost more values than they saved
+ROUNDS = 3  # of candidates, where none is straight; of 24 pictures a quarter has no kink within 1/30 in any pixel
 STRAIGHT = 15.0  # times the noise of one value: second differences of noise have 2.4, and single precision up to twice that
 SHARE = 0.15  # of a step in one input, in every one: so weights of a few hundred inputs move a unit as far
 
