@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
 from pydantic import PositiveInt
 
-from divulge.attacks.directions import growth
+from divulge.attacks.directions import growth, scoring
 from divulge.attacks.directions.growth import Shown
 from divulge.attacks.directions.reading import Service
-from divulge.contract import Array, Attack, Context, Curve, Directions, Finding, Gradients, TaxonomyId, option_class
-from divulge.errors import BadInput, BudgetSpent, NotApplicable
+from divulge.attacks.directions.scoring import TAXONOMY, SeenDirections
+from divulge.contract import Array, Attack, Context, Directions, Finding, Gradients, TaxonomyId, Truth, option_class
+from divulge.errors import BudgetSpent, NotApplicable
 
-TAXONOMY = (
-    TaxonomyId("NIST AI 100-2", "E2025", "NISTAML.03"),
-    TaxonomyId("MITRE ATLAS", "5", "AML.T0024"),
-    TaxonomyId("OWASP ML Top 10", "2023", "ML03"),
-)
 DOUBLE, SINGLE = 1e-13, 1e-7
 "Of the largest singular value: errors of rows that are numbers of double and of single precision."
 EACH_TIME = 8
@@ -46,15 +43,15 @@ class AnswerDirections(Attack[Gradients, Directions]):
     "Of one image where the service does not say it: height, width, and 3 for colours."
 
     def run(self, held: Gradients, context: Context) -> Finding[Directions]:
-        if not -np.inf < self.box[0] < self.box[1] < np.inf:
-            raise BadInput(f"expected a box from low to high, got {self.box}; give two finite numbers, the smaller first")
         if held.first_layer:
             raise NotApplicable(
                 f"the first layer, {held.first_layer}, is not dense: gradients lie in the span of its shifted filters, not "
                 "of images; audit the network from its first dense layer on, with what comes before as the inputs"
             )
         shape = held.shape or self.shape
-        service = Service(held, growth.Points(context.rng, held.dimension, shape, self.box), context.rng)
+        options = growth.layouts_of(held.dimension, shape)
+        made = growth.made_points(held.dimension, options, self.box)
+        service = Service(held, partial(made.draw, context.rng), context.rng)
         rows, left = np.zeros((0, held.dimension + 1)), None
         found: Shown | None = None
         while found is None or not (found.complete or found.crowded or service.asked >= self.most):
@@ -66,16 +63,19 @@ class AnswerDirections(Attack[Gradients, Directions]):
                 left = spent
                 break
             rows = np.concatenate([rows, more])
-            found = growth.shown(rows, SINGLE if service.single else DOUBLE, shape)
+            found = growth.shown(rows, SINGLE if service.single else DOUBLE, options, shape is not None)
             context.log(f"{service.asked} answers show {found.seen.rank} directions.")
             context.progress(min(len(rows), round(growth.ENOUGH * found.seen.rank)), round(growth.ENOUGH * found.seen.rank))
         return self._finding(held, rows, found, service, left)
+
+    def score(self, finding: Finding[Directions], held: Gradients, truth: Truth) -> Finding[Directions]:
+        return scoring.scored(finding, truth)
 
     def _finding(
         self, held: Gradients, rows: Array, found: Shown, service: Service, left: BudgetSpent | None
     ) -> Finding[Directions]:
         rank, asked = found.seen.rank, service.asked
-        figures = (_singular_values(found),)
+        figures = (scoring.spectrum(found.seen.sizes, rank),)
         notes = () if service.reading is None else (f"The explanations were read as {service.reading.said}.",)
         if rank == len(rows) // asked < len(rows):
             raise NotApplicable("explanations are the same wherever they were asked for: the model is linear")
@@ -96,13 +96,17 @@ class AnswerDirections(Attack[Gradients, Directions]):
         loot = Directions(
             rows, mean=held.mean, shape=found.shape, precision=SINGLE if service.single else DOUBLE, answers=asked
         )
+        evidence = SeenDirections(rank, asked)
         summary = f"{wording(asked)} show {rank} directions in which training moved the first layer"
         if left is None:
-            return Finding.means(loot, f"{summary}, and that is all of them.", figures=figures, notes=notes)
+            return Finding.means(
+                loot, f"{summary}, and that is all of them.", evidence=evidence, figures=figures, notes=notes
+            )
         lacking = math.ceil((growth.ENOUGH * rank - len(rows)) / (len(rows) / asked))
         return Finding.means(
             loot,
             f"{summary}; {left}, and {lacking} more answers at least would show all of them.",
+            evidence=evidence,
             figures=figures,
             notes=notes,
             partial=True,
@@ -117,11 +121,3 @@ CONVOLUTIONS = (
 
 def wording(answers: int) -> str:
     return f"{answers} answer{'s' if answers != 1 else ''}"
-
-
-def _singular_values(found: Shown) -> Curve:
-    sizes = found.seen.sizes
-    shown = np.maximum(sizes, 1e-16 * sizes[0])
-    numbers, marks = np.arange(1.0, len(sizes) + 1), {"directions used": float(found.seen.rank)}
-    lines = {"answers": (numbers, shown)}
-    return Curve("Directions that answers show", "direction", "singular value", lines, log_y=True, marks=marks)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.ndimage import gaussian_filter
 
 from divulge.contract import Array
+from divulge.errors import BadInput
+from divulge.solvers.directions.made_points import MadePoints
 from divulge.solvers.images import layouts
 from divulge.solvers.images.layouts import Layout
 from divulge.solvers.images.span import FULL, Span, pictured, span_of_combinations
@@ -18,10 +21,6 @@ ENOUGH = 1.6
 Of 50 images the directions were complete at 1.2 times where the start had decayed; where noise was strong they went on from
 46 of 50 at 1.6 to 48 at three times and 49 at six.
 """
-PATCHES, AROUND = 2.0, 0.5
-"Pixels that patches of a picture asked are wide, and the deviation from grey: it lies in the box, and switches many units."
-EDGE = 0.02
-"Share of the box that points keep away from its ends: explanations that were multiplied by a pixel are divided by it."
 NOTHING = 10
 "Directions for which so many rows are asked at least: a network that shows none in these has none."
 
@@ -50,36 +49,37 @@ class Shown:
         return bool(self.seen.rank > FULL * (self.seen.axes.shape[1] - 1))
 
 
-def shown(rows: Array, precision: float, shape: tuple[int, ...] | None) -> Shown:
-    """Directions of rows (k, d + 1) that are no noise."""
-    seen = span_of_combinations(rows, precision)
-    options = layouts.candidates(rows.shape[1] - 1, shape)
-    if not options:
-        return Shown(seen, None, len(rows))
-    layout = min(options, key=lambda one: one.roughness(rows[:, :-1]))
-    return Shown(pictured(seen, layout), layout, len(rows))
+def shown(rows: Array, precision: float, options: Sequence[Layout], told: bool) -> Shown:
+    """Directions of rows (k, d + 1) that are no noise, laid out in one of the options; `told` where inputs are pictures.
 
-
-@dataclass(frozen=True, eq=False)
-class Points:
-    """Random pictures of soft patches in the box, or normal points where inputs are no pictures.
-
-    Pictures that a camera or a pen made do no better: what counts is that different units are on.
+    Where they are none, errors of `precision` times the largest singular value, in every entry, end at √k + √d of it.
     """
+    layout = _smoothest(options, rows[:, :-1], told)
+    if layout is not None:
+        return Shown(pictured(span_of_combinations(rows, precision), layout), layout, len(rows))
+    edge = precision * (math.sqrt(len(rows)) + math.sqrt(rows.shape[1]))
+    return Shown(span_of_combinations(rows, edge), None, len(rows))
 
-    rng: np.random.Generator
-    dimension: int
-    shape: tuple[int, ...] | None
-    box: tuple[float, float]
 
-    def __call__(self, count: int) -> Array:
-        """(count, d)"""
-        options = layouts.candidates(self.dimension, self.shape)
-        if not options:
-            return self.rng.standard_normal((count, self.dimension))
-        layout, (low, high) = options[0], self.box
-        pictures = []
-        for _ in range(count):  # one by one, so that they do not depend on how many are asked at a time
-            soft = gaussian_filter(self.rng.standard_normal(layout.size), (PATCHES, PATCHES, 0)[: len(layout.size)])
-            pictures.append(np.clip(0.5 + AROUND * soft / soft.std(), EDGE, 1 - EDGE).ravel())
-        return layout.back(low + (high - low) * np.array(pictures))
+def made_points(dimension: int, options: Sequence[Layout], box: tuple[float, float]) -> MadePoints:
+    """What makes points to ask: pictures where inputs may be some."""
+    if not -np.inf < box[0] < box[1] < np.inf:
+        raise BadInput(f"expected a box from low to high, got {box}; give two finite numbers, the smaller first")
+    if not options:
+        return MadePoints(dimension, box, None, lambda X: X)
+    return MadePoints(dimension, box, options[0].size, options[0].back)
+
+
+def layouts_of(dimension: int, shape: tuple[int, ...] | None) -> list[Layout]:
+    """Ways to lay out inputs as pictures."""
+    if shape is not None and math.prod(shape) != dimension:
+        raise BadInput(f"images of shape {shape} do not fill the {dimension} inputs of the model; correct shape")
+    return layouts.candidates(dimension, shape)
+
+
+def _smoothest(options: Sequence[Layout], slopes: Array, told: bool) -> Layout | None:
+    """How inputs are laid out as pictures, by slopes (n, d); None where they are none."""
+    if not options or not slopes.any():
+        return None
+    best = min(options, key=lambda one: one.roughness(slopes))
+    return best if told or best.roughness(slopes) <= layouts.ROUGH else None

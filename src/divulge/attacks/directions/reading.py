@@ -10,7 +10,7 @@ import numpy as np
 from divulge.contract import Array, Explanation, Gradients
 from divulge.errors import NotApplicable
 from divulge.explanations import Kind, Normalised
-from divulge.solvers.directions.reading import FLOOR, NODES, Reading, kind_of_values, weights_of
+from divulge.solvers.directions.explanations import FLOOR, NODES, Reading, kind_of_values, weights_of
 from divulge.solvers.piecewise import explanation_kind, links
 
 NEAR, NEAR_SINGLE = 1e-5, 1e-2

@@ -153,24 +153,35 @@ class SpanReconstruction(Attack[Directions, TrainingData]):
         context.log("The inputs seem to have been centred; what was taken from them is estimated.")
         rough = self._look(alone, layout, None, None, context, "uncertain ")
         mean = layout.back(layouts.likely_mean(rough.raw, self.box)[None])[0]
-        others: list[tuple[Found, tuple[str, ...]]] = []
+        others = []
         if mean.max() - self.box[0] > NOTICED * (self.box[1] - self.box[0]):
-            note = (
-                "A mean that nobody told was taken from the inputs; it was estimated, and brightness with it: pictures on a "
-                "white ground come out as negatives."
-            )
-            found = self._look(seen, layout, mean, self.box, context, "centred ", certifiable=False)
-            if (sure := found.raw[found.confidence >= claims.LIKELY]).size:
-                better = layouts.blacker_mean(layout.forth(mean[None])[0], sure, self.box)
-                mean = layout.back(better[None])[0]
-                found = self._look(seen, layout, mean, self.box, context, "centred again ", certifiable=False)
-            others.append((found.if_only(layouts.dark_share(found.raw, self.box) >= DARK), (note,)))
+            others.append(self._with_mean(seen, layout, mean, context, "centred "))
         if not others or _sure(others[0][0]) < seen.rank / 2:
-            context.log("Or biases were not trained; images are scaled to fill the box.")
+            context.log("Or biases tell nothing of the scale; images are scaled to fill the box.")
             note = "Biases do not go with the weights, so every image was scaled to fill the box."
             found = self._look(alone, layout, None, self.box, context, "unanchored ")
             others.append((found.if_only(layouts.outside(found.raw, self.box) <= BEYOND), (note,)))
+        if len(others) == 2 and max(_sure(found) for found, _ in others) < seen.rank / 2:
+            found, notes = self._with_mean(alone, layout, mean, context, "unanchored centred ")
+            others.append((found.if_only(layouts.outside(found.raw, self.box) <= BEYOND), notes))
         return max(others, key=lambda one: _sure(one[0]))
+
+    def _with_mean(
+        self, seen: Span, layout: Layout, mean: Array, context: Context, name: str
+    ) -> tuple[Found, tuple[str, ...]]:
+        """Look for images with an estimated mean, and again with a better estimate that these tell of."""
+        assert self.box is not None
+        found = self._look(seen, layout, mean, self.box, context, name, certifiable=False)
+        sure = found.raw[found.confidence >= claims.LIKELY]
+        if len(sure):
+            better = layouts.blacker_mean(layout.forth(mean[None])[0], sure, self.box)
+            mean = layout.back(better[None])[0]
+            found = self._look(seen, layout, mean, self.box, context, f"{name}again ", certifiable=False)
+        note = (
+            "A mean that nobody told was taken from the inputs; it was estimated, and brightness with it: pictures on a "
+            "white ground come out as negatives."
+        )
+        return found.if_only(layouts.dark_share(found.raw, self.box) >= DARK), (note,)
 
     def _look(
         self,

@@ -21,7 +21,7 @@ TINY = 1e-12
 NEARLY = 0.002
 "Share of pixels that may lie outside of the box where it tells the scale: one or two of a digit's 784 are noise."
 OVER = 0.05
-"Of the box, by which noise may lead out of it where it tells the scale: black pixels would else leave no scale but 0."
+"Of the box, by which noise may lead below it where it tells the scale: black pixels would else leave no scale but 0."
 BLOCKS = 7
 "Along the longer side of a picture, of which a random half decides: 4 pixels of a digit's 28, wider than its strokes."
 SPLITS = 2  # such halves, with their complements; the mean over more says the same
@@ -123,7 +123,7 @@ def scaled_to_box(rows: Array, pictures: Array, mean: Array | None, box: tuple[f
     fits = []
     for sign in (1, -1):
         over = OVER * (high - low)
-        ups = (high + over - shift) / np.maximum(sign * Y, TINY)
+        ups = (high - shift) / np.maximum(sign * Y, TINY)
         downs = (low - over - shift) / np.minimum(sign * Y, -TINY)
         least = np.minimum(np.where(sign * Y > TINY, ups, np.inf), np.where(sign * Y < -TINY, downs, np.inf))
         spread = 1 / (Y.std(axis=1) + TINY)
