@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,8 +13,8 @@ from divulge.explanations import Kind, Normalised
 from divulge.solvers.directions.explanations import FLOOR, NODES, Reading, kind_of_values, weights_of
 from divulge.solvers.piecewise import explanation_kind, links
 
-NEAR, NEAR_SINGLE = 1e-5, 1e-2
-"Of a point's size: how far a neighbour is whose value tells the slope, where numbers are of double and single precision."
+NEAR = (1e-5, 1e-2, 0.1)
+"Of a point's size: how far a neighbour is whose value tells the slope; further where numbers are rounded."
 RISES = 0.2
 "Of the rise of values, by which a slope may be off: kinks between neighbours; other kinds of explanations are off by more."
 ROUGHLY = 0.75
@@ -24,6 +24,9 @@ ADDS_UP = 0.1
 EVEN = 1e-6  # of 1, by which largest entries, lengths or sums of normalised explanations differ
 TRIED = 4
 "Points at which it is looked which output is explained, before the one on top is taken to be."
+
+READ: tuple[Kind, ...] = ("gradient", "gradient times input")
+"Kinds that say how values rise to a neighbour."
 
 _HIDDEN = {
     "absolute gradient": "without signs they are no combinations of the first layer's rows",
@@ -42,6 +45,8 @@ class Service:
     rng: np.random.Generator
     reading: Reading | None = None
     single: bool = False
+    probing: bool = True
+    "Whether hundreds of questions may be asked where few do not tell what explanations are."
     asked: int = 0
     "Points that were explained."
 
@@ -96,15 +101,20 @@ class Service:
         each = "each output" if A.shape[1] > 1 else "only output"
         places = ("top output", *(f"output {number}" for number in range(A.shape[1])), "sum of outputs")
         options = (each,) if E.shape[1] == A.shape[1] else places
-        near = self._neighbours(X, E)
-        there = self._values(near)
-
-        def best(kind: Kind) -> tuple[float, Explanation]:
-            """The output that is explained, if these are of a kind, and by how much values rise otherwise."""
-            guesses = [Explanation(kind, of=of, normalised=normalised, points=len(X)) for of in options]
-            return min(((_mismatch(guess, X, A, E, near, there), guess) for guess in guesses), key=lambda pair: pair[0])
-
-        tried = [best(kind) for kind in ("gradient", "gradient times input")]
+        tried: list[tuple[float, Explanation]] = []
+        for step in NEAR[self.single :]:
+            near = self._neighbours(X, E, step)
+            there = self._values(near)
+            now = [
+                min(
+                    ((_mismatch(one, X, A, E, near, there), one) for one in _guesses(kind, options, normalised, len(X))),
+                    key=lambda pair: pair[0],
+                )
+                for kind in READ
+            ]
+            tried = now if not tried or min(off for off, _ in now) < min(off for off, _ in tried) else tried
+            if tried[0][0] <= RISES or tried[1][0] <= RISES:
+                break
         if told is not None:
             return replace(told, of=tried[told.kind == "gradient times input"][1].of)
         for off, said in tried:
@@ -117,22 +127,28 @@ class Service:
                 return said
         if tried[0][0] <= ROUGHLY:
             return replace(tried[0][1], kind="smoothed gradient")
+        if not self.probing:
+            return Explanation("unknown", agreement=0.0)
         return explanation_kind.probe(self.held.value, self.held.gradient, self.held.dimension, self.rng)
 
-    def _neighbours(self, X: Array, E: Array) -> Array:
-        """Points a little along the explanation of one output."""
-        step = (NEAR_SINGLE if self.single else NEAR) * np.linalg.norm(X, axis=1, keepdims=True)
+    def _neighbours(self, X: Array, E: Array, share: float) -> Array:
+        """Points a little along the explanation of one output, so much of their own size."""
+        step = share * np.linalg.norm(X, axis=1, keepdims=True)
         along = E[:, 0] if E.shape[1] == 1 else E[np.arange(len(E)), np.linalg.norm(E, axis=2).argmax(axis=1)]
         return self._sent(X + step * along / np.linalg.norm(along, axis=1, keepdims=True))
 
     def _lengths(self, X: Array, A: Array, E: Array) -> Array:
         """(n, explained, 1): what normalised explanations have to be multiplied by, from how values rise."""
-        near = self._neighbours(X, E)
+        near = self._neighbours(X, E, NEAR[self.single])
         seen = self._values(near) - A
         weights = weights_of(self.reading.said, A) if self.reading is not None else None
         seen = seen if weights is None else (seen * weights).sum(1, keepdims=True)
         along = np.einsum("nod,nd->no", E, near - X)
         return np.asarray(seen / np.where(along == 0, np.inf, along))[:, :, None]
+
+
+def _guesses(kind: Kind, outputs: Sequence[str], normalised: Normalised, points: int) -> list[Explanation]:
+    return [Explanation(kind, of=of, normalised=normalised, points=points) for of in outputs]
 
 
 def refuse(said: Explanation) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -10,8 +11,20 @@ from pydantic import PositiveInt
 
 from divulge.attacks.directions import growth, scoring
 from divulge.attacks.directions.growth import Shown
+from divulge.attacks.directions.reading import Service
 from divulge.attacks.directions.scoring import REMEDY, TAXONOMY, SeenDirections
-from divulge.contract import Array, Attack, Context, Directions, Finding, Predictions, TaxonomyId, Truth, option_class
+from divulge.contract import (
+    Array,
+    Attack,
+    Context,
+    Directions,
+    Finding,
+    Gradients,
+    Predictions,
+    TaxonomyId,
+    Truth,
+    option_class,
+)
 from divulge.errors import BudgetSpent, NotApplicable, sentence
 from divulge.solvers.directions import answers, finite_differences
 from divulge.solvers.directions.answers import Reading, Unreadable
@@ -27,6 +40,7 @@ IDLE = 2  # points that add hardly a direction after which to stop, where answer
 FEWEST = 5  # rows that have to add hardly a direction, where a point has fewer
 SPARE = 0.05  # of the directions that so many rows could add, where errors make up one now and then
 HALF = 0.5  # of them, where answers are exact: as long as there are new directions, every row adds one
+COARSE = 0.5  # of the spread of scores, from which what slopes predict says nothing
 LINEAR = 6.0  # deviations within which one point's slopes predict values at all others
 
 
@@ -57,6 +71,11 @@ class ValueDirections(Attack[Predictions, Directions]):
     "Of one input where the model does not say it: height, width, and 3 for colours."
 
     def run(self, held: Predictions, context: Context) -> Finding[Directions]:
+        if isinstance(held, Gradients) and _explains(held, context):
+            raise NotApplicable(
+                "the service explains its values, and a handful of explanations shows what thousands of values would: "
+                "the attack `answer-directions` is for that"
+            )
         shape = held.shape or self.shape
         options = growth.layouts_of(held.dimension, shape)
         search = _Search(held, context, options, shape is not None, self.box)
@@ -92,7 +111,7 @@ class ValueDirections(Attack[Predictions, Directions]):
                 notes=tuple(notes),
                 partial=bool(spent),
             )
-        loot = Directions(search.rows(), mean=held.mean, shape=seen.shape, precision=precision, answers=points)
+        loot = Directions(search.rows(), mean=held.mean, shape=seen.shape, precision=precision, answers=search.asked)
         end = " so far" if spent else ""
         return Finding.means(
             loot,
@@ -103,6 +122,16 @@ class ValueDirections(Attack[Predictions, Directions]):
             notes=tuple(notes),
             partial=bool(spent),
         )
+
+
+def _explains(held: Gradients, context: Context) -> bool:
+    """Whether explanations can be read as gradients, by one of them."""
+    made = growth.made_points(held.dimension, growth.layouts_of(held.dimension, held.shape), (0.0, 1.0))
+    try:
+        Service(held, partial(made.draw, context.rng), context.rng, probing=False).rows(1)
+    except NotApplicable:
+        return False
+    return True
 
 
 @dataclass
@@ -117,6 +146,8 @@ class _Search:
     box: tuple[float, float]
     found: list[Slopes] = field(default_factory=list)
     ranks: list[int] = field(default_factory=list)
+    asked: int = 0
+    "Values."
     quiet: Array = field(default_factory=lambda: np.zeros(0, dtype=int))
     "Inputs that do nothing at the first point, where values are rounded."
 
@@ -191,6 +222,7 @@ class _Search:
         return len(self.reading.noise)
 
     def _ask(self, X: Array) -> Array:
+        self.asked += len(X)
         return np.asarray(self.held.value(X), dtype=float).reshape(len(X), -1)
 
     def _slopes(self, rng: np.random.Generator) -> Slopes:
@@ -227,6 +259,11 @@ class _Search:
         if not self.found[0].slopes.any():
             raise NotApplicable("the model answers the same all around a point, as trees do: no step shows a direction")
         values, off = self.found[0].predict(self.reading.X)
+        if LINEAR * np.median(off + self.reading.noise) > COARSE * self.reading.spread:
+            raise NotApplicable(
+                f"slopes say other values to {np.median(off) / self.reading.spread:.0%} of their spread only: the answers "
+                "are too coarse for differences to show directions"
+            )
         if (np.abs(values - self.reading.seen) <= LINEAR * (off + self.reading.noise)).all():
             raise NotApplicable(
                 "the model is linear: its slopes at one point say what it answers at all others, and show no direction but "

@@ -1,4 +1,8 @@
-"""Points made to order, at which slopes are asked for: smooth random pictures, far from kinks."""
+"""Points made to order, at which slopes are asked for: soft bright patches on a dark ground, far from kinks.
+
+Any points serve where a network reads centred pictures. Where it reads them as they are, those that are bright all over
+switch the same units: of 49 directions of 50 digits nine such pictures showed 47.4 to 48, and nine of these 48.7.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,7 @@ from divulge.arrays import Array
 
 BLUR = 2.0  # pixels; from 1 to 6 the weakest directions of digits are as strong, within a quarter
 EDGE = 1 / 64  # of the box that is kept clear: what explanations were multiplied by, they are divided by
-CONTRAST = 0.5  # of the box: the deviation of pixels before they are clipped to it
+CONTRAST = 0.5  # of the box: the deviation of pixels before they are clipped to it, about its dark end
 FAINTER, TIMES = 0.3, 4  # where no probability can be read contrast is lowered by as much, so often
 GRID = 2.0**-10  # of the box: sums with steps of 2⁻²⁰ and more are then exact in single precision, where the box is (0, 1)
 DIRECTIONS = 2  # in which a candidate is looked at; 4 cost more values than they saved
@@ -42,7 +46,7 @@ class MadePoints:
             noise = gaussian_filter(noise, (0.0, BLUR, BLUR, 0.0)[: noise.ndim])
         noise = self.back(noise.reshape(count, -1))
         spread = noise.std(axis=1, keepdims=True)
-        shares = np.clip(0.5 + contrast * CONTRAST * noise / spread, EDGE, 1 - EDGE)
+        shares = np.clip(contrast * CONTRAST * noise / spread, EDGE, 1 - EDGE)
         return np.asarray(self.box[0] + self.width * GRID * np.round(shares / GRID))
 
     def readable(self, rng: np.random.Generator, count: int, scores: Callable[[Array], Array]) -> tuple[Array, Array]:
