@@ -38,6 +38,8 @@ class AnswerDirections(Attack[Gradients, Directions]):
 
     most: PositiveInt = 400
     "Points to ask, at most."
+    least: PositiveInt = 1
+    "Points to ask, at least: more than show all directions make those clearer that noise is in."
     box: tuple[float, float] = (0.0, 1.0)
     "The least and the largest value of a pixel, between which points are."
     shape: tuple[PositiveInt, ...] | None = None
@@ -55,7 +57,7 @@ class AnswerDirections(Attack[Gradients, Directions]):
         service = Service(held, partial(made.draw, context.rng), context.rng)
         rows, left = np.zeros((0, held.dimension + 1)), None
         found: Shown | None = None
-        while found is None or not (found.complete or found.crowded or service.asked >= self.most):
+        while found is None or not self._enough(found, service.asked):
             try:
                 more = service.rows(min(max(1, service.asked // EACH_TIME), self.most - service.asked))
             except BudgetSpent as spent:
@@ -68,6 +70,9 @@ class AnswerDirections(Attack[Gradients, Directions]):
             context.log(f"{service.asked} answers show {found.seen.rank} directions.")
             context.progress(min(len(rows), round(growth.ENOUGH * found.seen.rank)), round(growth.ENOUGH * found.seen.rank))
         return self._finding(held, rows, found, service, left)
+
+    def _enough(self, found: Shown, asked: int) -> bool:
+        return asked >= self.most or (asked >= self.least and (found.complete or found.crowded))
 
     def score(self, finding: Finding[Directions], held: Gradients, truth: Truth) -> Finding[Directions]:
         return scoring.scored(finding, truth)
@@ -88,7 +93,7 @@ class AnswerDirections(Attack[Gradients, Directions]):
                 figures=figures,
                 notes=notes,
             )
-        if found.crowded or not (found.complete or left):
+        if found.crowded:
             return Finding.none_found(
                 f"{wording(asked)} show {rank} directions, and more of them at every point: no few images span them.",
                 power=f"Fewer than {int(rank / growth.ENOUGH)} directions would have been seen to be all.",
