@@ -14,12 +14,12 @@ Nobody tunes on these draws: what was looked at while this was made has seeds be
 import argparse
 import time
 import warnings
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
 
-from divulge import Candidates, Context, Explanation, Gradients, Weights, datasets
+from divulge import Candidates, Context, Gradients, Weights, datasets
 from divulge.attacks.directions.answers import AnswerDirections
 from divulge.attacks.membership.span import SpanMembership
 from divulge.attacks.reconstruction.span import SpanReconstruction
@@ -48,7 +48,6 @@ class Row:
     margin: bool = False
     mean: str = "known"
     budget: int | None = None
-    training: dict = field(default_factory=dict, hash=False, compare=False)
     layer: bool = False
     "Whether the first layer itself is attacked, for comparison."
 
@@ -178,9 +177,8 @@ def main():
     parser.add_argument("--only", nargs="*", default=[])
     chosen = parser.parse_args()
     warnings.simplefilter("ignore")
-    print(
-        f"{'':42s} {'images':>7s} {'each draw':22s} {'null':>5s} {'claims right':>13s} {'queries':>8s} {'members':>8s} {'false':>6s}"
-    )
+    heads = ("images", "each draw", "null", "claims right", "queries", "members", "false")
+    print("{:42s} {:>7s} {:22s} {:>5s} {:>13s} {:>8s} {:>8s} {:>6s}".format("", *heads))
     for row in ROWS:
         if chosen.only and not any(word in row.name for word in chosen.only):
             continue
