@@ -17,6 +17,8 @@ NEAR = (1e-5, 1e-2, 0.1)
 "Of a point's size: how far a neighbour is whose value tells the slope; further where numbers are rounded."
 RISES = 0.2
 "Of the rise of values, by which a slope may be off: kinks between neighbours; other kinds of explanations are off by more."
+CLOSELY = 0.02
+"The same for gradient × input, which attributions along a path with few kinks are like."
 ROUGHLY = 0.75
 "The same for means of gradients over neighbours, which are read like gradients."
 ADDS_UP = 0.1
@@ -95,8 +97,6 @@ class Service:
 
     def _recognised(self, X: Array, A: Array, E: Array, told: Explanation | None) -> Explanation:
         """The kind that agrees with how values rise towards a neighbour; by many questions where none does."""
-        if (E >= 0).all():
-            return Explanation("absolute gradient", absolute=True, points=len(X))
         normalised = _normalised(E)
         each = "each output" if A.shape[1] > 1 else "only output"
         places = ("top output", *(f"output {number}" for number in range(A.shape[1])), "sum of outputs")
@@ -117,16 +117,22 @@ class Service:
                 break
         if told is not None:
             return replace(told, of=tried[told.kind == "gradient times input"][1].of)
-        for off, said in tried:
-            if off <= RISES or (normalised and off < 1):
-                return said
+        (slope, gradient), (scaled, multiplied) = tried
+        if slope <= RISES or (normalised and slope < 1):
+            return gradient
+        if scaled <= CLOSELY:
+            return multiplied
+        if (E >= 0).all():
+            return Explanation("absolute gradient", absolute=True, points=len(X))
         base = self._values(0 * X[:1])
         for of in options:
             said = Explanation("integrated gradients", of=of, baseline=0.0, points=len(X))
             if _complete(said, A, base, E):
                 return said
-        if tried[0][0] <= ROUGHLY:
-            return replace(tried[0][1], kind="smoothed gradient")
+        if scaled <= RISES:
+            return multiplied
+        if slope <= ROUGHLY:
+            return replace(gradient, kind="smoothed gradient")
         if not self.probing:
             return Explanation("unknown", agreement=0.0)
         return explanation_kind.probe(self.held.value, self.held.gradient, self.held.dimension, self.rng)

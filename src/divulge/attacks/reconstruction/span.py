@@ -124,7 +124,7 @@ class SpanReconstruction(Attack[Directions, TrainingData]):
                 f"training moved {seen.rank} directions of {seen.pixels} pixels: of so many any picture can be made, and "
                 "nothing tells a training image from the others"
             )
-        if len(moved) and layout.roughness(moved) > layouts.ROUGH:
+        if held.precision is None and len(moved) and layout.roughness(moved) > layouts.ROUGH:
             raise NotApplicable(
                 "neighbouring pixels of the first layer's weights have nothing to do with each other "
                 f"(roughness {layout.roughness(moved):.2f}, noise has 1); the inputs are no pictures, or not of this shape"
