@@ -107,7 +107,7 @@ class Service:
             there = self._values(near)
             now = [
                 min(
-                    ((_mismatch(one, X, A, E, near, there), one) for one in _guesses(kind, options, normalised, len(X))),
+                    ((_mismatch(one, X, A, E, near, there), one) for one in _guesses(kind, options, "", len(X))),
                     key=lambda pair: pair[0],
                 )
                 for kind in READ
@@ -118,8 +118,11 @@ class Service:
         if told is not None:
             return replace(told, of=tried[told.kind == "gradient times input"][1].of)
         (slope, gradient), (scaled, multiplied) = tried
-        if slope <= RISES or (normalised and slope < 1):
+        if slope <= RISES:
             return gradient
+        if normalised:
+            scaled_alike = _guesses("gradient", options, normalised, len(X))
+            return min(scaled_alike, key=lambda one: _mismatch(one, X, A, E, near, there))
         if scaled <= CLOSELY:
             return multiplied
         if (E >= 0).all():
