@@ -12,7 +12,7 @@ from divulge.attacks.directions import growth
 from divulge.attacks.directions.growth import Shown
 from divulge.attacks.directions.reading import Service
 from divulge.contract import Array, Attack, Context, Curve, Directions, Finding, Gradients, TaxonomyId, option_class
-from divulge.errors import BadInput, BudgetSpent, NotApplicable
+from divulge.errors import BadInput, BudgetSpent, NotApplicable, TargetFailed
 
 TAXONOMY = (
     TaxonomyId("NIST AI 100-2", "E2025", "NISTAML.03"),
@@ -55,7 +55,7 @@ class AnswerDirections(Attack[Gradients, Directions]):
         while found is None or not (found.complete or found.crowded or service.asked >= self.most):
             try:
                 more = service.rows(min(max(1, service.asked // EACH_TIME), self.most - service.asked))
-            except BudgetSpent as spent:
+            except (BudgetSpent, TargetFailed) as spent:
                 if found is None:
                     raise
                 left = spent
@@ -67,7 +67,7 @@ class AnswerDirections(Attack[Gradients, Directions]):
         return self._finding(held, rows, found, service, left)
 
     def _finding(
-        self, held: Gradients, rows: Array, found: Shown, service: Service, left: BudgetSpent | None
+        self, held: Gradients, rows: Array, found: Shown, service: Service, left: Exception | None
     ) -> Finding[Directions]:
         rank, asked = found.seen.rank, service.asked
         figures = (_singular_values(found),)

@@ -138,7 +138,8 @@ def pictured(seen: Span, layout: Layout) -> Span:
 
     Rows that are combinations of a first layer's, as answers are, have noise that is mixed by the same combinations: its
     singular values have no edge. But it is white along the pixels, in every combination, and pictures are not. Where the
-    singular values told of the noise already, nothing changes.
+    singular values told of the noise already, nothing changes. Where more rows than directions end in rounding errors and no
+    direction is noise, there is none that could excuse what a picture lacks: all units of a narrow layer look like that.
     """
     if seen.noise > 0:
         return seen
@@ -150,7 +151,8 @@ def pictured(seen: Span, layout: Layout) -> Span:
     if not rank:
         return found
     edge = float(seen.sizes[rank]) if rank < len(seen.sizes) else 0.0
-    return replace(found, edge=edge, blur=layout.noise(axes[:rank]))
+    blur = np.zeros(rank) if rank == seen.rank < len(seen.sizes) else layout.noise(axes[:rank])
+    return replace(found, edge=edge, blur=blur)
 
 
 def span_of_combinations(rows: Array, precision: float) -> Span:
