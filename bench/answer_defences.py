@@ -3,6 +3,7 @@
     python bench/answer_defences.py                        every defence, digits, seeds 200 to 202; half an hour on one core
     python bench/answer_defences.py --data cifar10         photographs, from DIVULGE_DATA
     python bench/answer_defences.py --only digits noise    defences whose name holds one of the words
+    python bench/answer_defences.py --images 50 100        those with so many images; 1,000 take most of the time
 
 Networks d-300-300-10 as people train them: torch's start, SGD, rate 0.1, momentum 0.9, weight decay 3e-3, 3,000 epochs over
 50 images, the mean image known. Images back are training images at NCC > 0.9 among what is claimed, one to one; null is the
@@ -119,6 +120,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", default="mnist", choices=("mnist", "fashion-mnist", "cifar10"))
     parser.add_argument("--only", nargs="+", default=[""])
+    parser.add_argument("--images", nargs="+", type=int, default=[50, 100, 200, 1000])
     parser.add_argument("--draws", type=int, default=3)
     given = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -128,7 +130,7 @@ def main():
     )
     print("|---|---|---|---|---|---|---|---|---|---|")
     for name, defence, settings, count in cases():
-        if not any(word in name for word in given.only):
+        if count not in given.images or not any(word in name for word in given.only):
             continue
         begun, rows = time.perf_counter(), []
         for seed in range(FIRST_SEED, FIRST_SEED + given.draws):

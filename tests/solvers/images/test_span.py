@@ -230,3 +230,9 @@ def test_what_lies_below_the_pictures_is_noise_in_them_too() -> None:
     found = pictured(whole, layout)
     assert (found.rank, whole.rank) == (20, 40)
     assert (found.uncertainty > 0).all()
+
+
+@pytest.mark.parametrize(("noise", "buried"), [(1e-7, False), (0.3, True)])
+def test_directions_that_end_in_noise_are_not_all(noise: float, buried: bool) -> None:
+    whole, layout = answers(noise, 40)
+    assert pictured(whole, layout).buried is buried

@@ -93,7 +93,12 @@ class AnswerDirections(Attack[Gradients, Directions]):
         )
         summary = f"{wording(asked)} show {rank} directions in which training moved the first layer"
         if left is None:
-            return Finding.means(loot, f"{summary}, and that is all of them.", figures=figures, notes=notes)
+            rest = (
+                "; noise hides others, without which no image can be told"
+                if found.seen.buried
+                else ", and that is all of them"
+            )
+            return Finding.means(loot, f"{summary}{rest}.", figures=figures, notes=notes)
         lacking = math.ceil((growth.ENOUGH * rank - len(rows)) / (len(rows) / asked))
         return Finding.means(
             loot,

@@ -86,6 +86,10 @@ class SpanReconstruction(Attack[Directions, TrainingData]):
         context.log(f"{seen.rank} directions of the first layer stand out of {len(seen.sizes)}.")
         if seen.rank < 2:
             return self._nothing(held, seen, layout, None, context, "no two directions of the first layer stand out")
+        if seen.buried:
+            return self._nothing(
+                held, seen, layout, None, context, "noise hides some directions, and the others are no images"
+            )
         found, kind = self._search(held, seen, layout, context)
         claimed = claims.chosen(found.confidence)
         if not len(claimed):
