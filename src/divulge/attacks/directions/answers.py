@@ -21,6 +21,8 @@ TAXONOMY = (
 )
 DOUBLE, SINGLE = 1e-13, 1e-7
 "Of the largest singular value: errors of rows that are numbers of double and of single precision."
+SAME = 1e-4
+"Of the largest entry, by which gradients of a linear model may differ: errors of single precision. One unit makes more."
 EACH_TIME = 8
 "One in so many of the points asked before are asked at a time: no more than that is asked in vain."
 
@@ -72,8 +74,16 @@ class AnswerDirections(Attack[Gradients, Directions]):
         rank, asked = found.seen.rank, service.asked
         figures = (_singular_values(found),)
         notes = () if service.reading is None else (f"The explanations were read as {service.reading.said}.",)
-        if rank == len(rows) // asked < len(rows):
+        each = rows[:, :-1].reshape(asked, -1, held.dimension)
+        if asked > 1 and np.ptp(each, axis=0).max() <= SAME * np.abs(each).max():
             raise NotApplicable("explanations are the same wherever they were asked for: the model is linear")
+        if 1 < rank <= service.outputs:
+            return Finding.none_found(
+                f"{wording(asked)} show {rank} directions for {service.outputs} outputs: they tell classes apart, no image.",
+                power="Of a network that descent with weight decay has trained on more images than classes, more would.",
+                figures=figures,
+                notes=notes,
+            )
         if rank < 2:
             return Finding.none_found(
                 f"No two directions stand out of the noise in {wording(asked)}.",
