@@ -38,6 +38,12 @@ class AnswerDirections(Attack[Gradients, Directions]):
     name: ClassVar[str] = "answer-directions"
     paper: ClassVar[str] = "beyond Haim et al. 2022, arXiv:2206.07758, and Milli et al. 2018, arXiv:1807.05185"
     taxonomy: ClassVar[tuple[TaxonomyId, ...]] = TAXONOMY
+    remedy: ClassVar[tuple[str, ...]] = (
+        "Answer explanations without signs, which are no combinations of the first layer's rows, or none at all.",
+        "Train by Adam or without weight decay, or with differential privacy: then few answers show no span of images.",
+        "Round answers to 2 digits or add noise of 1 %; 4 digits, SmoothGrad and the top class alone hide nothing.",
+        "A limit on queries has to be well below the number of training images over the number of outputs.",
+    )
     asks: ClassVar[int] = 10
 
     most: PositiveInt = 400
