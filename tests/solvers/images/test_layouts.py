@@ -71,3 +71,10 @@ def test_what_lies_outside_is_measured_in_deviations_of_the_picture() -> None:
     X = np.array([[-1.0, 0.0, 1.0, 2.0]])
     assert layouts.outside(X, (0.0, 1.0)) == pytest.approx(np.sqrt(2 / 4) / X.std())
     assert layouts.outside(np.array([[0.0, 0.5, 1.0]]), (0.0, 1.0)) == 0
+
+
+def test_noise_is_bounded_by_the_few_pixels_that_are_empty_everywhere() -> None:
+    rng = np.random.default_rng(1)
+    X = np.concatenate([rng.random((30, 28, 22)), np.zeros((30, 28, 6))], axis=2).reshape(30, -1)
+    found = Layout((28, 28)).noise(X + 1e-3 * rng.standard_normal(X.shape))
+    assert 1e-3 < np.median(found) < 1e-2

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.ndimage import gaussian_filter
 
 from divulge.arrays import Array
-from divulge.solvers.images.span import span
+from divulge.solvers.images.layouts import Layout
+from divulge.solvers.images.span import Span, pictured, span, span_of_combinations
 
 RNG = np.random.default_rng
 
@@ -207,3 +209,30 @@ def test_directions_near_the_edge_of_the_noise_say_that_others_are_hidden() -> N
     found = span(A[:, :-1], A[:, -1])
     assert found.rank < 30
     assert 0.3 < found.hidden < 1
+
+
+def answers(noise: float, units: int, many: int = 60) -> tuple[Span, Layout]:
+    """Combinations of the rows of a first layer of so many units, which 20 smooth pictures moved."""
+    rng, layout = RNG(3), Layout((20, 20))
+    X = np.column_stack([gaussian_filter(rng.random((20, 20, 20)), (0, 2, 2)).reshape(20, -1), np.ones(20)])
+    W = rng.standard_normal((units, 20)) @ X + noise * rng.standard_normal((units, 401))
+    return span_of_combinations(rng.standard_normal((many, units)) @ W, 1e-13), layout
+
+
+def test_where_all_units_are_directions_nothing_is_excused_as_noise() -> None:
+    whole, layout = answers(1e-3, 15)
+    assert (pictured(whole, layout).rank, whole.rank) == (15, 15)
+    assert not pictured(whole, layout).uncertainty.any()
+
+
+def test_what_lies_below_the_pictures_is_noise_in_them_too() -> None:
+    whole, layout = answers(1e-4, 40)
+    found = pictured(whole, layout)
+    assert (found.rank, whole.rank) == (20, 40)
+    assert (found.uncertainty > 0).all()
+
+
+@pytest.mark.parametrize(("noise", "buried"), [(1e-7, False), (0.3, True)])
+def test_directions_that_end_in_noise_are_not_all(noise: float, buried: bool) -> None:
+    whole, layout = answers(noise, 40)
+    assert pictured(whole, layout).buried is buried

@@ -138,3 +138,11 @@ def test_a_candidate_like_the_mean_image_shows_nothing_else(ncc: float, plain: b
     mean = ncc * basis[0] + np.sqrt(1 - ncc**2) * basis[1]
     assert search(basis, np.ones(2), mean=mean).plain(np.eye(2)).tolist() == [plain, False]
     assert not search(basis, np.ones(2)).plain(np.eye(2)).any()
+
+
+def test_a_patch_on_the_mean_image_is_no_training_image() -> None:
+    rng = RNG(5)
+    mean = rng.uniform(0.2, 0.8, 144)
+    patch = np.where(np.arange(144) < 30, 1.0, mean)
+    assert np.corrcoef(patch, mean)[0, 1] < 0.8
+    assert search(np.array([patch, rng.random(144)]), np.ones(2), mean=mean).plain(np.eye(2)).tolist() == [True, False]

@@ -51,6 +51,8 @@ class Service:
     "Whether hundreds of questions may be asked where few do not tell what explanations are."
     asked: int = 0
     "Points that were explained."
+    outputs: int = 0
+    "Of the model, as its values have them."
 
     def rows(self, count: int) -> Array:
         """Rows (k, d + 1) of so many more answers."""
@@ -80,6 +82,7 @@ class Service:
 
     def _ask(self, X: Array) -> tuple[Array, Array]:
         A, E = self._values(X), np.asarray(self.held.gradient(X), dtype=float)
+        self.outputs = A.shape[1]
         return A, E[:, None, :] if E.ndim == 2 else E.reshape(len(X), -1, X.shape[1])
 
     def _read(self, X: Array, A: Array, E: Array) -> Reading:

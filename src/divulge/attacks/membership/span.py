@@ -54,7 +54,7 @@ class SpanMembership(Attack[tuple[Directions, Candidates], Membership]):
     taxonomy: ClassVar[tuple[TaxonomyId, ...]] = TAXONOMY
     remedy: ClassVar[tuple[str, ...]] = (
         "Do not publish the weights: who can only ask for values cannot see the span.",
-        "Train with differential privacy, or from weights as large as torch's own; then audit again.",
+        "Train with differential privacy, or from weights as large as torch's own without weight decay; audit again.",
         "Train on more points than the first layer has inputs: then every point lies in its span.",
     )
 

@@ -12,7 +12,7 @@ from pydantic import PositiveInt
 
 from divulge.attacks.reconstruction import claims, scoring
 from divulge.attacks.reconstruction.claims import Claims
-from divulge.attacks.reconstruction.scoring import PAPER, REMEDY, TAXONOMY
+from divulge.attacks.reconstruction.scoring import PAPER, TAXONOMY
 from divulge.contract import (
     Array,
     Attack,
@@ -70,8 +70,10 @@ class SpanReconstruction(Attack[Directions, TrainingData]):
     paper: ClassVar[str] = PAPER
     taxonomy = TAXONOMY
     remedy: ClassVar[tuple[str, ...]] = (
-        *REMEDY,
-        "Start the first layer from larger weights, or train with noise: what training moves has to stay below its start.",
+        "Train with differential privacy, the only remedy with a guarantee; then audit again.",
+        "Train by Adam, or by descent without weight decay: decay removes the start, under which images are hidden.",
+        "With weight decay keep rate / (1 − momentum) · decay · steps below 1; a larger start and dropout do not help.",
+        "Train on thousands of images, not dozens: of 2,000 digits none came back, of 100 nine in ten.",
     )
 
     count: PositiveInt | None = None
@@ -90,6 +92,10 @@ class SpanReconstruction(Attack[Directions, TrainingData]):
         context.log(f"{seen.rank} directions of {_source(held)} stand out of {len(seen.sizes)}.")
         if seen.rank < 2:
             return self._nothing(held, seen, layout, None, context, f"no two directions of {_source(held)} stand out")
+        if seen.buried:
+            return self._nothing(
+                held, seen, layout, None, context, "noise hides some directions, and the others are no images"
+            )
         found, kind = self._search(held, seen, layout, context)
         claimed = claims.chosen(found.confidence)
         if not len(claimed):
