@@ -83,7 +83,7 @@ class AnswerDirections(Attack[Gradients, Directions]):
         each = rows[:, :-1].reshape(asked, -1, held.dimension)
         if asked > 1 and np.ptp(each, axis=0).max() <= SAME * np.abs(each).max():
             raise NotApplicable("explanations are the same wherever they were asked for: the model is linear")
-        if 1 < rank <= service.outputs:
+        if 1 < rank <= service.outputs + 1:  # the bias is one more
             return Finding.none_found(
                 f"{wording(asked)} show {rank} directions for {service.outputs} outputs: they tell classes apart, no image.",
                 power="Of a network that descent with weight decay has trained on more images than classes, more would.",
@@ -97,7 +97,7 @@ class AnswerDirections(Attack[Gradients, Directions]):
                 figures=figures,
                 notes=notes,
             )
-        if found.crowded or not (found.complete or left):
+        if found.crowded or not (found.enough or left):
             return Finding.none_found(
                 f"{wording(asked)} show {rank} directions, and more of them at every point: no few images span them.",
                 power=f"Fewer than {int(rank / growth.ENOUGH)} directions would have been seen to be all.",
