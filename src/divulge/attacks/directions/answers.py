@@ -41,7 +41,7 @@ class AnswerDirections(Attack[Gradients, Directions]):
     remedy: ClassVar[tuple[str, ...]] = (
         "Answer explanations without signs, which are no combinations of the first layer's rows, or none at all.",
         "Train by Adam or without weight decay, or with differential privacy: then few answers show no span of images.",
-        "Round answers to 2 digits or add noise of 1 %; 4 digits, SmoothGrad and the top class alone hide nothing.",
+        "Round answers to 2 digits or add noise of 10 %; 4 digits, SmoothGrad and the top class alone hide nothing.",
         "A limit on queries has to be well below the number of training images over the number of outputs.",
     )
     asks: ClassVar[int] = 10
