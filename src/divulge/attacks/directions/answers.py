@@ -38,7 +38,7 @@ class AnswerDirections(Attack[Gradients, Directions]):
     remedy: ClassVar[tuple[str, ...]] = (
         "Answer explanations without signs, which are no combinations of the first layer's rows, or none at all.",
         "Train by Adam or without weight decay, or with differential privacy: then few answers show no span of images.",
-        "Round answers to 2 digits or add noise of 1 %; 4 digits, SmoothGrad and the top class alone hide nothing.",
+        "Round answers to 2 digits or add noise of 10 %; 4 digits, SmoothGrad and the top class alone hide nothing.",
         "A limit on queries has to be well below the number of training images over the number of outputs.",
     )
     asks: ClassVar[int] = 10
@@ -93,7 +93,7 @@ class AnswerDirections(Attack[Gradients, Directions]):
         each = rows[:, :-1].reshape(asked, -1, held.dimension)
         if asked > 1 and np.ptp(each, axis=0).max() <= SAME * np.abs(each).max():
             raise NotApplicable("explanations are the same wherever they were asked for: the model is linear")
-        if 1 < rank <= service.outputs and left is None:
+        if 1 < rank <= service.outputs + 1 and left is None:  # the bias is one more
             return Finding.none_found(
                 f"{wording(asked)} show {rank} directions for {service.outputs} outputs: they tell classes apart, no image.",
                 power="Of a network that descent with weight decay has trained on more images than classes, more would.",

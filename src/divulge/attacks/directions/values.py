@@ -146,10 +146,16 @@ class _Search:
     box: tuple[float, float]
     found: list[Slopes] = field(default_factory=list)
     ranks: list[int] = field(default_factory=list)
-    asked: int = 0
-    "Values."
     quiet: Array = field(default_factory=lambda: np.zeros(0, dtype=int))
     "Inputs that do nothing at the first point, where values are rounded."
+
+    def __post_init__(self) -> None:
+        self.before = self.context.budget.points
+
+    @property
+    def asked(self) -> int:
+        """Values, in this run and where it goes on from."""
+        return self.context.budget.points - self.before
 
     def look(self) -> None:
         """How answers are to be read."""
@@ -222,7 +228,6 @@ class _Search:
         return len(self.reading.noise)
 
     def _ask(self, X: Array) -> Array:
-        self.asked += len(X)
         return np.asarray(self.held.value(X), dtype=float).reshape(len(X), -1)
 
     def _slopes(self, rng: np.random.Generator) -> Slopes:

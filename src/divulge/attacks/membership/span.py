@@ -12,6 +12,7 @@ from divulge.attacks.membership import scoring
 from divulge.attacks.membership.claims import MembershipClaim
 from divulge.attacks.membership.scoring import TAXONOMY
 from divulge.contract import (
+    Array,
     Attack,
     Candidates,
     Context,
@@ -27,7 +28,8 @@ from divulge.contract import (
     option_class,
 )
 from divulge.errors import BadInput, NotApplicable
-from divulge.solvers.images.span import Span, span
+from divulge.solvers.images import layouts
+from divulge.solvers.images.span import Span, pictured, span, span_of_combinations
 from divulge.solvers.shadow import membership
 from divulge.solvers.shadow.membership import By, ShadowInference, SpanInference
 from divulge.solvers.statistics.comparison import more_often
@@ -90,7 +92,7 @@ class SpanMembership(Attack[tuple[Directions, Candidates], Membership]):
 
     def _by_answers(self, held: Directions, candidates: Candidates, context: Context) -> Finding[Membership]:
         X = np.asarray(candidates.X, dtype=float)
-        rows = held.rows[np.linalg.norm(held.rows, axis=1) > 0]
+        rows = _axes(held)
         if len(rows) < 2 or len(rows) > held.dimension / 2:
             raise NotApplicable(
                 f"answers show {len(rows)} directions of {held.dimension} inputs; between two and half as many are needed, "
@@ -162,6 +164,15 @@ class SpanMembership(Attack[tuple[Directions, Candidates], Membership]):
             ),
         )
         return _told(loot, claim, power, tuple(notes), figures)
+
+
+def _axes(held: Directions) -> Array:
+    """Directions (k, d + 1) of combinations, orthonormal: all, or those that show pictures where they are too many."""
+    seen = span_of_combinations(held.rows, held.precision or 0.0)
+    options = layouts.candidates(held.dimension, held.shape)
+    if seen.rank > held.dimension / 2 and options:
+        seen = pictured(seen, min(options, key=lambda one: one.roughness(held.rows[:, :-1])))
+    return seen.axes
 
 
 def _told(

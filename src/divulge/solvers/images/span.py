@@ -55,7 +55,7 @@ of the span 0.22, and those between less, the more noise is in them.
 SURELY = 4.0  # deviations of the correlation that noise has, 1/√(2 d): of 300 directions the largest has 3
 ALL = 0.8
 "Share of a layer's directions that are pictures, from which it has too few units for noise to be told beside them."
-BURIED = 0.6
+BURIED = 0.5
 """Edge of the noise over the weakest directions, from which combinations of rows do not show all of a span.
 
 Of 50 digits, clothes or photographs, answers of 1 to 4 digits or with noise of 0.1 to 10 %: of 232 claims up to 0.44 224
