@@ -13,7 +13,9 @@ import pytest
 from divulge import Gradients, Weights, audit, cli
 from divulge.attacks import GradientExtraction
 from divulge.serving import Server, on_mlserver, served
+from divulge.solvers.shared import synthetic_images
 
+from .attacks.directions.victims import SHAPE, victim
 from .targets import served_network
 from .test_audit_file import EXAMPLES, make_files
 from .test_first_look import speaking
@@ -203,3 +205,72 @@ def test_a_server_in_a_process_of_its_own_ends_with_whoever_started_it(
         np.testing.assert_allclose(held.value(X), NETWORK.predict(X), rtol=1e-12)
     with pytest.raises(ValueError, match="no answer from"):
         Gradients.at(url, output="value", explanation="output:gradient")
+
+
+@pytest.fixture
+def strokes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A service of a network that was trained on known pictures, at an address; beside it what its owner knows."""
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    network, data = victim()
+    assert network.mean is not None
+    np.save("mean.npy", network.mean)
+    np.savez("train.npz", X=data.X)
+    others = synthetic_images.strokes(np.random.default_rng(9), 300, SHAPE)
+    np.savez("asked.npz", X=np.concatenate([data.X, others]))
+    with served(network) as url:
+        yield url
+
+
+AUDIT = """
+[held.api]
+kind = "gradients"
+url = "{url}"
+output = "value"
+explanation = "output:gradient"
+pictures = [20, 20]
+mean = "mean.npy"
+
+[held.asked]
+kind = "candidates"
+file = "asked.npz"
+shape = [20, 20]
+
+[truth.training_data]
+file = "train.npz"
+shape = [20, 20]
+
+[budget]
+queries = 20
+"""
+
+
+def test_under_a_budget_of_twenty_queries_the_images_still_come(
+    strokes: str, folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Eight answers are asked before a thousand, and what follows from them needs no more."""
+    (folder / "audit.toml").write_text(AUDIT.format(url=strokes))
+    code = cli.main(["audit", "audit.toml", "--json"])
+    found = json.loads(capfd.readouterr().out)
+    assert code == 0
+    assert sent(found)[0] <= 20
+    by_name = {one["attack"]: one for one in reversed(found["findings"])}
+    assert by_name["answer-directions"]["verdict"] == "none found"
+    images = by_name["span-reconstruction"]
+    assert images["verdict"] == "leak"
+    assert images["scores"]["images at NCC > 0.9"]["value"] >= 18
+    assert images["scores"]["claims that are right"]["value"] >= 18
+    assert by_name["span-membership"]["verdict"] == "leak"
+    assert by_name["gradient-extraction"]["verdict"] == "failed"
+
+
+def test_one_command_asks_an_address_for_directions(strokes: str, folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    target = f"{strokes}#output=value&explanation=output:gradient&pictures=[20,20]&mean=mean.npy"
+    found = run(capfd, "attack", "answer-directions", "--gradients", target, "--out", "won")
+    assert "directions in which training moved the first layer" in found["findings"][0]["summary"]
+    assert found["findings"][0]["rows"] <= 12
+
+
+def test_in_python_a_service_gives_its_pictures_away(strokes: str) -> None:
+    service = Gradients.at(strokes, output="value", explanation="output:gradient", pictures=[20, 20], mean="mean.npy")
+    found = audit(service, attacks=["answer-directions", "span-reconstruction"])
+    assert [one.verdict.value for one in found.record.findings] == ["none found", "leak"]
