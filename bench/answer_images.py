@@ -46,6 +46,8 @@ class Row:
     hidden: tuple[int, ...] = (300, 300)
     outputs: int = 10
     margin: bool = False
+    fall: float = 0.01
+    "Of the log-loss in a step, where it is trained to the margin: 0.1 are long steps, 0.01 end where plain descent does."
     mean: str = "known"
     budget: int | None = None
     layer: bool = False
@@ -54,7 +56,15 @@ class Row:
 
 ROWS = [
     *(Row(f"{data}, {answers} answers", data, answers) for data in ("mnist", "fashion", "cifar") for answers in (8, 5)),
-    Row("one output, to the margin, 100 answers", answers=100, outputs=1, margin=True),
+    *(
+        Row(f"one output, to the margin, {n} answers", answers=n, outputs=1, margin=True, fall=fall)
+        if fall == 0.01
+        else Row(f"the same by long steps, {n} answers", answers=n, outputs=1, margin=True, fall=fall)
+        for n in (100, 200)
+        for fall in (0.01, 0.1)
+    ),
+    Row("one output, to the margin, first layer", outputs=1, margin=True, layer=True),
+    Row("the same by long steps, first layer", outputs=1, margin=True, layer=True, fall=0.1),
     *(Row(f"fashion, to the margin, {n} answers", "fashion", n, margin=True) for n in (5, 8, 15, 40)),
     *(Row(f"mnist, to the margin, {n} answers", "mnist", n, margin=True) for n in (8, 40)),
     *(Row(f"cifar, to the margin, {n} answers", "cifar", n, margin=True) for n in (8, 40)),
@@ -80,7 +90,7 @@ DATA = {"mnist": "mnist", "fashion": "fashion-mnist", "cifar": "cifar10"}
 
 
 @cache
-def victim(data, count, hidden, outputs, margin, mean, seed):
+def victim(data, count, hidden, outputs, margin, mean, fall, seed):
     """Layers, training images, as many others, more others, and what is subtracted before the first layer."""
     drawn = datasets.load(DATA[data], samples=2 * count, seed=seed, full=True)
     X, others = drawn.X[:count].astype(float), drawn.X[count:].astype(float)
@@ -90,7 +100,7 @@ def victim(data, count, hidden, outputs, margin, mean, seed):
     scale = 0.3081 if mean == "normalised" else 1.0
     inputs = (X - shift) / scale
     if margin:
-        layers = margins.train(inputs, np.where(y, 1, -1) if outputs == 1 else y, rng, hidden=hidden, first=1e-4)
+        layers = margins.train(inputs, np.where(y, 1, -1) if outputs == 1 else y, rng, hidden=hidden, first=1e-4, fall=fall)
     else:
         layers = ordinary.train(inputs, y, rng, hidden=hidden, **USUAL).layers
     layers = [(layers[0][0] / scale, layers[0][1]), *layers[1:]]
@@ -139,7 +149,7 @@ def hits(found, originals):
 
 
 def measured(row, seed):
-    network, X, others, more = victim(row.data, row.count, row.hidden, row.outputs, row.margin, row.mean, seed)
+    network, X, others, more = victim(row.data, row.count, row.hidden, row.outputs, row.margin, row.mean, row.fall, seed)
     asked, said = 0, ""
     if row.layer:
         directions = network

@@ -21,6 +21,8 @@ ENOUGH = 1.6
 Of 50 images the directions were complete at 1.2 times where the start had decayed; where noise was strong they went on from
 46 of 50 at 1.6 to 48 at three times and 49 at six.
 """
+CLEAR = 0.7
+"Edge of the noise over the weakest directions, at which no more answers are asked: less than hides images, as it scatters."
 AVERAGED = 20
 """Times as many rows as directions, where these end in noise: more rows average it away, and more directions stand out.
 
@@ -47,7 +49,8 @@ class Shown:
     @property
     def complete(self) -> bool:
         """Whether more rows would show no more."""
-        return self.enough and (not self.seen.buried or self.rows >= AVERAGED * self.seen.rank)
+        clear = not self.seen.noisy or self.seen.hidden <= CLEAR
+        return self.enough and (clear or self.rows >= AVERAGED * self.seen.rank)
 
     @property
     def shape(self) -> tuple[int, ...] | None:
