@@ -10,6 +10,7 @@ from divulge import graph, registry
 from divulge.contract import (
     Attack,
     Candidates,
+    Directions,
     Fitted,
     Gradients,
     Hyperparameters,
@@ -52,6 +53,23 @@ class Refine(Attack[Weights, Weights]):
 @option_class
 class Steal(Attack[tuple[Weights, TrainingData], Hyperparameters]):
     name: ClassVar[str] = "steal"
+
+
+@option_class
+class Glance(Attack[Gradients, Directions]):
+    name: ClassVar[str] = "zz-glance"
+    asks: ClassVar[int] = 10
+
+
+@option_class
+class Interrogate(Attack[Gradients, Weights]):
+    name: ClassVar[str] = "aa-interrogate"
+    asks: ClassVar[int] = 1000
+
+
+@option_class
+class See(Attack[Directions, TrainingData]):
+    name: ClassVar[str] = "see"
 
 
 def api(identity: str = "m") -> Gradients:
@@ -146,3 +164,13 @@ def test_what_was_won_from_one_model_is_not_tried_on_another_whose_data_is_given
     names = [tuple(thing.name for thing in step.inputs) for step in steps]
     assert ("model", "data") in names
     assert not any("training data of network" in inputs for inputs in names)
+
+
+def test_what_asks_least_comes_first_and_what_follows_from_it_before_more_is_asked() -> None:
+    steps = plan(hold({"api": api()}), [Interrogate(), See(), Glance()])
+    assert names(steps) == [
+        ("zz-glance", ["api"], "directions of api"),
+        ("see", ["directions of api"], "training data of api"),
+        ("aa-interrogate", ["api"], "weights of api"),
+        ("see", ["weights of api"], "training data of api by see"),
+    ]

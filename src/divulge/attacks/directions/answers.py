@@ -74,7 +74,7 @@ class AnswerDirections(Attack[Gradients, Directions]):
                 break
             rows = np.concatenate([rows, more])
             found = growth.shown(rows, SINGLE if service.single else DOUBLE, options, shape is not None)
-            context.log(f"{service.asked} answers show {found.seen.rank} directions.")
+            context.log(f"Answers so far: {service.asked}, directions: {found.seen.rank}.")
             context.progress(min(len(rows), round(growth.ENOUGH * found.seen.rank)), round(growth.ENOUGH * found.seen.rank))
         return self._finding(held, rows, found, service, left)
 

@@ -84,7 +84,7 @@ class ValueDirections(Attack[Predictions, Directions]):
             while search.goes_on(self.points):
                 search.add()
                 context.progress(len(search.found), self.points)
-                context.log(f"{len(search.found)} points show {search.seen().seen.rank} directions.")
+                context.log(f"Points so far: {len(search.found)}, directions: {search.seen().seen.rank}.")
         except Unreadable as reason:
             raise NotApplicable(str(reason)) from None
         except BudgetSpent as spent:

@@ -58,7 +58,7 @@ ALL = 0.8
 BURIED = 0.77
 """Edge of the noise over the weakest directions, from which combinations of rows do not show all of a span.
 
-Of 50 digits, clothes or photographs in 36 sets of answers, up to 0.78 nearly all claims were right, and from 0.8 on 31 of 122:
+Of 50 digits, clothes or photographs in 36 sets of answers, up to 0.78 nearly all claims were right, from 0.8 on 31 of 122:
 there the start had not decayed, or noise of 1 % or rounding to 2 digits hid it.
 """
 SPREAD = 1.5
