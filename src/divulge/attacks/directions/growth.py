@@ -49,8 +49,7 @@ class Shown:
     @property
     def complete(self) -> bool:
         """Whether more rows would show no more."""
-        clear = not self.seen.noisy or self.seen.hidden <= CLEAR
-        return self.enough and (clear or self.rows >= AVERAGED * self.seen.rank)
+        return self.enough and (self.seen.ending <= CLEAR or self.rows >= AVERAGED * self.seen.rank)
 
     @property
     def shape(self) -> tuple[int, ...] | None:
