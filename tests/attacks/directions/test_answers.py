@@ -230,3 +230,20 @@ def test_the_first_layer_is_a_kind_of_directions() -> None:
     assert isinstance(model, Directions)
     np.testing.assert_array_equal(model.rows, np.column_stack(model.layers[0]))
     assert not isinstance(Predictions.of(model), Directions)
+
+
+def test_one_output_is_a_probability_only_where_it_always_is() -> None:
+    """A score that happens to lie between 0 and 1 at the first points is read as a score once it does not."""
+    model, data = victim(1)
+    plain = Gradients.of(model)
+    held = Gradients(value=plain.value, gradient=plain.gradient, dimension=400, mean=model.mean, shape=SHAPE)
+    finding = directions(held, data)
+    assert finding.scores[INSIDE].value > 0.95
+    logistic = Gradients(
+        value=lambda X: 1 / (1 + np.exp(-plain.value(X))),
+        gradient=lambda X: plain.gradient(X) * np.exp(-plain.value(X)) / (1 + np.exp(-plain.value(X))) ** 2,
+        dimension=400,
+        mean=model.mean,
+        shape=SHAPE,
+    )
+    assert directions(logistic, data).scores[INSIDE].value > 0.95

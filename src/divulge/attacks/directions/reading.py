@@ -25,7 +25,7 @@ ADDS_UP = 0.1
 "Of the rise from a baseline, by which attributions may be off: servers sum a few dozen terms."
 EVEN = 1e-6  # of 1, by which largest entries, lengths or sums of normalised explanations differ
 TRIED = 4
-"Points at which it is looked which output is explained, before the one on top is taken to be."
+"Points that are looked at where one output is explained: which it is, and whether a number from 0 to 1 is a probability."
 
 READ: tuple[Kind, ...] = ("gradient", "gradient times input")
 "Kinds that say how values rise to a neighbour."
@@ -60,11 +60,13 @@ class Service:
         A, E = self._ask(X)
         if self.reading is None:
             self.single = links.single(A, E)
-            if E.shape[1] == 1 < A.shape[1] and len(X) < TRIED:
+            if E.shape[1] == 1 and len(X) < TRIED:
                 others = self.more(TRIED - len(X))
                 X, (A, E) = np.concatenate([X, others]), map(np.concatenate, zip((A, E), self._ask(others), strict=True))
             self.reading = self._read(X, A, E)
         self.asked += len(X)
+        if self.reading.answers == "probability" and kind_of_values(A) != "probability":
+            self.reading = replace(self.reading, answers="scores", scores_explained=True)
         if self.reading.said.normalised:
             E = E * self._lengths(X, A, E)
         along = None
