@@ -337,11 +337,16 @@ def _add_commands(group: App, named: Sequence[str]) -> None:
             group.command(_command(name, procedure), name=name)
 
 
+def _given_as(need: Any) -> str:
+    """The kind of file that holds what an attack needs; directions are in the weights they are of."""
+    return "weights" if need.kind == "directions" else str(need.kind)
+
+
 def _command(name: str, attack: type[Procedure[Any, Any]]) -> Callable[..., int]:
     """A command whose flags are the attack's options, a file for each thing it needs, and what all commands share."""
     from divulge.contract import Attack
 
-    needs, scored_by, edge = [need.kind for need in attack.needs], attack.scored_by, issubclass(attack, Attack)
+    needs, scored_by, edge = [_given_as(need) for need in attack.needs], attack.scored_by, issubclass(attack, Attack)
 
     def command(**flags: Any) -> int:
         from divulge import auditing, terminal
