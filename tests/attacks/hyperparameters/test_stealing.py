@@ -340,3 +340,50 @@ def test_the_guess_is_drawn_from_the_six_decades_that_the_paper_studies(true: fl
 def test_the_guess_of_a_ratio_is_drawn_evenly(true: float) -> None:
     guesses = np.random.default_rng(0).uniform(size=200_000)
     assert guess_error("l1_ratio", true, true).null == pytest.approx(np.median(np.abs(guesses - true)) / true, rel=0.02)
+
+
+def prices(rng: np.random.Generator) -> tuple[Array, Array]:
+    """A table with columns from 1 to 10⁵."""
+    X = rng.normal([2e3, 3, 2e4, 1970, 0.5, 5e4], [500, 1, 1e4, 30, 0.3, 2e4], (300, 6))
+    return X, X @ np.array([120.0, 8e3, 1.1, 300, 4e4, 1.3]) + rng.normal(0, 3e4, 300)
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("kept", [3, 6, 8, "float32"])
+@pytest.mark.parametrize("make", [lambda **more: Ridge(3.7, **more), lambda **more: RidgeCV([3.7], **more)])
+def test_alpha_shows_in_a_copy_of_the_table_with_fewer_digits(make: Any, kept: int | str, fit_intercept: bool) -> None:
+    X, y = prices(np.random.default_rng(5))
+    model = make(fit_intercept=fit_intercept).fit(X, y)
+    if isinstance(kept, str):
+        X, y = X.astype(np.float32).astype(float), y.astype(np.float32).astype(float)
+    else:
+        X, y = np.round(X, kept), np.round(y, kept)
+    finding = HyperparameterStealing()(Fitted.of(model), TrainingData(X, y))
+    assert finding.verdict is Verdict.LEAK
+    assert finding.loot is not None
+    low, high = finding.loot.intervals["alpha"]
+    assert low <= 3.7 <= high
+    assert 1e-12 < high - low < 0.2
+
+
+def test_a_table_with_fewer_digits_confirms_no_other_model() -> None:
+    rng = np.random.default_rng(6)
+    X, y = prices(rng)
+    model = Ridge(3.7).fit(X, y)
+    for rows in (np.arange(299), np.arange(150), rng.integers(0, 300, 300)):
+        finding = HyperparameterStealing()(Fitted.of(model), TrainingData(np.round(X[rows], 4), np.round(y[rows], 4)))
+        assert finding.verdict is Verdict.NOT_APPLICABLE
+
+
+def test_coefficients_in_single_precision_still_tell_alpha_in_double() -> None:
+    X, y = prices(np.random.default_rng(7))
+    model = Ridge(370.0).fit(X, y)
+    coef = model.coef_.astype(np.float32).astype(float)
+    finding = HyperparameterStealing()(
+        Fitted("ridge", coef=coef, intercept=np.array([model.intercept_]), settings={"solver": "cholesky"}),
+        TrainingData(X, y),
+    )
+    assert finding.loot is not None
+    low, high = finding.loot.intervals["alpha"]
+    assert low <= 370 <= high
+    assert high - low < 37

@@ -65,6 +65,7 @@ def by_equations(problem: StationarityProblem, confidence: float) -> Answer:
     informed = low > 0 if problem.unit != "C" else np.isfinite(high) and low > 0
     if residual <= allowed and inside and estimate.p_value <= SIGNIFICANCE and informed:
         why = f"{counts}; {residual:.1e} of the loss gradient is left unexplained"
+        why += f", if {problem.premise}" if problem.premise else ""
         return Answer(name, Verdict.LEAK, why, values, intervals, scores=scores)
     remainder = residual * float(np.linalg.norm(problem.system.b))
     end = low if problem.unit == "C" else high
@@ -106,6 +107,9 @@ def _allowed(problem: StationarityProblem) -> float:
     """The share of the gradient that may be left unexplained on the data the model was fitted on."""
     system = problem.system
     size = float(np.linalg.norm(system.b)) or 1.0
+    if problem.premise:
+        share = problem.off * len(system.b) ** 0.5 / size
+        return min(STATIONARY, share if problem.direct else share + CONVERGED)
     cut = system.noise / size
     if problem.direct:
         rounding = ROUNDING * system.epsilon * float(np.linalg.norm(system.magnitude))

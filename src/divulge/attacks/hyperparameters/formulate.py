@@ -18,6 +18,7 @@ from divulge.learners.records import Learner
 from divulge.solvers.shared import rounding
 from divulge.solvers.stationarity import bandwidth, svm, system as stationarity
 from divulge.solvers.stationarity.losses import LOSSES, Loss, huber
+from divulge.solvers.stationarity.precision import Table
 from divulge.solvers.stationarity.refit import Trainer, row
 from divulge.solvers.stationarity.system import System
 
@@ -51,11 +52,11 @@ def build_problem(fitted: Fitted, data: TrainingData) -> StationarityProblem:
     parameters = _parameters(fitted, X, Y)
     if learner.form == "kernel":
         return _kernel(fitted, X, Y, parameters, weight, loss, trainer)
-    return _linear(fitted, X, Y, parameters, weight, loss, trainer)
+    return _linear(fitted, data, X, Y, parameters, weight, loss, trainer)
 
 
 def _linear(
-    fitted: Fitted, X: Array, Y: Array, W: Array, weight: Array, loss: Loss, trainer: Trainer
+    fitted: Fitted, raw: TrainingData, X: Array, Y: Array, W: Array, weight: Array, loss: Loss, trainer: Trainer
 ) -> StationarityProblem:
     learner, settings = learner_named(fitted.learner), fitted.settings
     free, c = fitted.intercept is not None, _intercepts(fitted, W)
@@ -108,8 +109,24 @@ def _linear(
         centred=centred,
         stopped=_stopped(fitted, Y, weight, start, scaling),
         auxiliary=auxiliary,
+        table=_table(fitted, raw, X, Y, W, weight, free, found.column_scale) if squared and not learner.stochastic else None,
         **common,
     )
+
+
+def _table(
+    fitted: Fitted, raw: TrainingData, X: Array, Y: Array, W: Array, weight: Array, free: bool, column_scale: float
+) -> Table:
+    """The data, and what was cut off it before the pipeline's steps, carried through them."""
+    steps = fitted.prepared(np.eye(raw.X.shape[1])) - fitted.prepared(np.zeros((1, raw.X.shape[1])))
+    cut = np.sqrt(rounding.cut_off(raw.X) ** 2 @ steps**2)
+    labels = learner_named(fitted.learner).classifier
+    cut_target = 0.0 if labels else float(np.linalg.norm(rounding.cut_off(Y)) / np.sqrt(Y.shape[1]))
+    middle, level = np.average(X, axis=0, weights=weight), np.average(Y, axis=0, weights=weight)
+    sizes = weight.sum() * (np.abs(W) @ np.abs(middle) + np.abs(level))
+    if not free:
+        middle, level = 0 * middle, 0 * level
+    return Table(X - middle, Y - level, weight, cut, cut_target, column_scale, sizes)
 
 
 def _best_constant(loss: Loss, Y: Array, weight: Array, W: Array) -> Array:

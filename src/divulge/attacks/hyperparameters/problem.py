@@ -13,6 +13,7 @@ from divulge.errors import BadInput
 from divulge.learners.catalogue import learner_named
 from divulge.learners.records import Learner
 from divulge.solvers.stationarity import system as stationarity
+from divulge.solvers.stationarity.precision import Table
 from divulge.solvers.stationarity.refit import Trainer
 from divulge.solvers.stationarity.svm import Hinge
 from divulge.solvers.stationarity.system import Estimate, System
@@ -51,6 +52,12 @@ class StationarityProblem:
     "Other hyperparameters, found on the way: value and half its interval."
     decimals: int | None = None
     "After how many digits the parameters were cut off."
+    table: Table | None = None
+    "The data of a squared loss, for which weaker premises than full precision can be written down."
+    premise: str = ""
+    "What is taken for granted beyond the equations, where those in full precision do not hold."
+    off: float = 0.0
+    "How far an equation may be off under that premise, in its units."
 
     @cached_property
     def system(self) -> System:
@@ -85,6 +92,8 @@ class StationarityProblem:
         """Whether an intercept was worked out, but on other data than this."""
         if not self.centred:
             return False
+        if self.premise:
+            return bool((np.abs(self.system.check) > self.off).any())
         rounding = ROUNDING * self.system.epsilon * float(self.system.magnitude.max()) + self.system.noise
         return bool((np.abs(self.system.check) > rounding).any())
 

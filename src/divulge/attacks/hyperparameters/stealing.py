@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from pydantic import Field, NonNegativeInt
 
+from divulge.attacks.hyperparameters import premises
 from divulge.attacks.hyperparameters.estimators import by_equations, by_training
 from divulge.attacks.hyperparameters.formulate import build_problem
 from divulge.attacks.hyperparameters.problem import Answer, StationarityProblem
@@ -105,6 +106,11 @@ def answers_to(
     """What the estimators say, each only asked where those before it left a question; all of them with `every`."""
     first = by_equations(problem, confidence) if problem.systems or problem.hinges else by_bound(problem)
     answers = [first]
+    if first.verdict is not Verdict.LEAK and problem.systems:
+        for weaker in premises.weaker(problem):
+            again = by_equations(weaker, confidence)
+            if again.verdict is Verdict.LEAK:
+                return [*answers, again]  # training on this table would not give these parameters, nor its minima
     settled = first.verdict is Verdict.LEAK and all(first.settled(name) for name in (*problem.names, *first.values))
 
     def seen(done: int) -> None:

@@ -22,6 +22,23 @@ def rounded_to(values: Array) -> int | None:
     return None
 
 
+def cut_off(X: Array) -> Array:
+    """Standard deviation of what was cut off the entries of each column (d,): 0 for numbers in full, and for whole ones.
+
+    An entry that ends after k decimals is off by up to 10⁻ᵏ / 2, uniformly; one in single precision by half of its last bit.
+    """
+    X = np.asarray(X, float)
+    units = np.zeros(X.shape[1])
+    single = X.astype(np.float32).astype(float)
+    for j, column in enumerate(X.T):
+        decimals = rounded_to(column)
+        if decimals:
+            units[j] = 10.0**-decimals
+        elif decimals is None and np.array_equal(single[:, j], column):
+            units[j] = np.sqrt(np.mean(np.spacing(np.abs(column).astype(np.float32)).astype(float) ** 2))
+    return np.asarray(units / np.sqrt(12))
+
+
 RATIOS = (0.5, 0.1, 0.9, 0.2, 0.8, 0.3, 0.7, 0.15, 0.4, 0.6, 0.25, 0.75, 0.95, 0.99, 0.05, 0.85, 0.35, 0.65, 0.45, 0.55)
 "Shares that a person or a grid would choose, the roundest first: twentieths and 0.99; 0.15 early, as a default of SGD."
 
