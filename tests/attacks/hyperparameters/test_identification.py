@@ -161,21 +161,39 @@ FITTED = Fitted("ridge", coef=np.ones(4))
 def ranked(title: str, residual: float, shares: tuple[float, ...] = (1.0,), p_value: float = 0.0) -> Ranked:
     pairs = [Candidate(learner, setup) for learner in LEARNERS.values() for setup in learner.setups]
     candidate = next(one for one in pairs if one.title == title)
-    pretended: Any = SimpleNamespace(fitted=FITTED)
+    pretended: Any = SimpleNamespace(fitted=FITTED, hinges=["hinge" in title] if "hinge" in title else [])
     return Ranked(candidate, pretended, residual, shares, p_value)
 
 
 def judged(monkeypatch: pytest.MonkeyPatch, *ranks: Ranked) -> Finding[Any]:
-    monkeypatch.setattr(identification, "rank", lambda parameters, data: iter(ranks))
+    monkeypatch.setattr(identification, "rank", lambda parameters, data: (list(ranks), []))
     return AlgorithmIdentification()(Parameters(np.ones(4)), DATA, truth={"fitted": FITTED})
 
 
-@pytest.mark.parametrize(("residual", "named"), [(0.14, True), (0.16, False)])
-def test_a_learner_that_leaves_more_than_a_seventh_of_its_gradient_is_not_named(
+@pytest.mark.parametrize(("residual", "named"), [(0.045, True), (0.055, False)])
+def test_a_learner_that_leaves_more_than_a_twentieth_of_its_gradient_is_not_named(
     monkeypatch: pytest.MonkeyPatch, residual: float, named: bool
 ) -> None:
     finding = judged(monkeypatch, ranked("ridge", residual), ranked("lasso", 1.0))
     assert (finding.verdict is Verdict.LEAK) is named
+
+
+@pytest.mark.parametrize(("residual", "named"), [(0.9e-3, True), (1.1e-3, False)])
+def test_a_hinge_whose_margin_hides_much_has_to_leave_less(
+    monkeypatch: pytest.MonkeyPatch, residual: float, named: bool
+) -> None:
+    finding = judged(monkeypatch, ranked("linear SVM, hinge", residual), ranked("ridge classifier", 1.0))
+    assert (finding.verdict is Verdict.LEAK) is named
+
+
+def test_two_features_tell_no_learner() -> None:
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(300, 2))
+    y = (X @ [1.0, -2.0] + rng.logistic(size=300) > 0).astype(int)
+    model = LogisticRegression().fit(X, y)
+    finding = AlgorithmIdentification()(Parameters(model.coef_[0], model.intercept_), TrainingData(X, y))
+    assert finding.verdict is Verdict.NOT_APPLICABLE
+    assert "too few parameters" in finding.summary
 
 
 @pytest.mark.parametrize(("p_value", "named"), [(0.9e-2, True), (1.1e-2, False)])
@@ -199,9 +217,9 @@ def test_residuals_of_rounding_are_equal(monkeypatch: pytest.MonkeyPatch, second
         (1e-3, (0.5, 0.5), 1.1e-2, "elastic net"),
         (1e-9, (0.5, 0.5), 0.9e-5, "ridge"),
         (1e-9, (0.5, 0.5), 1.1e-5, "elastic net"),
-        (1e-3, (0.019, 0.981), 0.1, "ridge"),
-        (1e-3, (0.021, 0.979), 0.1, "elastic net"),
-        (1e-3, (0.019, 0.981), 0.16, "elastic net"),
+        (1e-3, (0.019, 0.981), 0.045, "ridge"),
+        (1e-3, (0.021, 0.979), 0.045, "elastic net"),
+        (1e-3, (0.019, 0.981), 0.055, "elastic net"),
     ],
 )
 def test_a_learner_that_contains_another_is_named_where_the_plainer_does_not_do(
@@ -228,7 +246,7 @@ def test_a_penalty_is_not_negative_but_for_rounding(monkeypatch: pytest.MonkeyPa
     system = System(A, -A @ np.array([share, 1.0]), np.zeros(30), np.zeros(0))
     problem = SimpleNamespace(hinges=[], systems=[system], system=system)
     monkeypatch.setattr(identification, "build_problem", lambda fitted, data: problem)
-    assert bool(list(identification.rank(Parameters(np.ones(4)), DATA))) is kept
+    assert bool(identification.rank(Parameters(np.ones(4)), DATA)[0]) is kept
 
 
 @pytest.mark.parametrize(("size", "zero"), [(0.9e-12, True), (1.1e-12, False)])

@@ -108,7 +108,7 @@ def _allowed(problem: StationarityProblem) -> float:
     system = problem.system
     size = float(np.linalg.norm(system.b)) or 1.0
     if problem.premise:
-        share = problem.off * len(system.b) ** 0.5 / size
+        share = float(problem.off * np.sqrt(len(system.b)) / size)
         return min(STATIONARY, share if problem.direct else share + CONVERGED)
     cut = system.noise / size
     if problem.direct:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar
 
@@ -37,7 +36,8 @@ from divulge.solvers.stationarity import svm, system as stationarity
 NOTHING = 1e-9  # of the larger penalty: a negative one this small is 0 with a rounding error, a larger one no penalty
 PENALTY_SHARE = 0.02  # of what both penalties pull: with less the other alone would do, but for a solver's tolerance
 DEFAULT_EPSILON = 1.35  # of Huber's loss in scikit-learn
-UNRELATED = 0.15  # a larger share of the gradient left is no minimum, even at scikit-learn's default tolerances
+UNRELATED = 0.05  # a larger share of the gradient left names nobody: logistic regressions left 0.12 of a hinge's
+HINGED = 1e-3  # the same of a hinge loss, whose margin hides much: squared hinges left 0.012 of it on 30 columns
 ZERO = 1e-12  # of the largest coefficient: an extracted 0 comes with thousands of rounding errors, a coefficient with more
 SIGNIFICANCE = 1e-2  # the p-value of a claim: of a hundred unrelated gradients one may look like a learner's own
 BY_BOUND = 1e-3  # shown for an SVM whose margins agree with its dual weights: libsvm's tolerance; it competes with no other
@@ -87,10 +87,16 @@ class AlgorithmIdentification(Attack[tuple[Parameters, TrainingData], Fitted]):
         parameters, data = held
         if data.y is None:
             raise NotApplicable("the training labels are not held, and every objective depends on them")
-        ranked = sorted(rank(parameters, data), key=lambda one: one.relative_residual)
+        found, untold = rank(parameters, data)
+        ranked = sorted(found, key=lambda one: one.relative_residual)
+        if untold:
+            raise NotApplicable(
+                f"the model has too few parameters to tell its learner: {untold[0]} "
+                f"{f'and {len(untold) - 1} more learners ' if len(untold) > 1 else ''}would fit any data as well"
+            )
         if not ranked:
             raise NotApplicable("no learner that is known here has parameters of this shape for such targets")
-        best = _plainest(ranked)
+        best = _plainest([one for one in ranked if one.relative_residual <= one.limit] or ranked)
         rest = [one for one in ranked if one is not best and best.candidate.title not in one.candidate.setup.contains]
         figure = HeatMap(
             "Gradient left unexplained, by learner",
@@ -109,7 +115,7 @@ class AlgorithmIdentification(Attack[tuple[Parameters, TrainingData], Fitted]):
             ),
         }
         power = f"of {len(ranked)} learners, one that leaves {self.margin:g} times less than the others"
-        if best.relative_residual > UNRELATED or best.p_value > SIGNIFICANCE:
+        if best.relative_residual > best.limit or best.p_value > SIGNIFICANCE:
             return Finding.none_found(
                 f"The parameters minimise the objective of none of {len(ranked)} learners on this data: "
                 f"the nearest leaves {best.relative_residual:.2g} of its gradient.",
@@ -155,6 +161,11 @@ class Ranked:
     p_value: float = 0.0
     "How often they would explain as much of a gradient that has nothing to do with them."
 
+    @property
+    def limit(self) -> float:
+        """The largest share of the gradient that a model of this learner may leave."""
+        return HINGED if self.problem.hinges else UNRELATED
+
 
 def same_learner(one: Fitted, other: Fitted) -> bool:
     """Whether two models minimise the same objective, up to its hyperparameters."""
@@ -168,26 +179,34 @@ def same_learner(one: Fitted, other: Fitted) -> bool:
     return objective(one) == objective(other)
 
 
-def rank(parameters: Parameters, data: TrainingData) -> Iterator[Ranked]:
-    """Every candidate that such parameters could come from, with the relative residual of its best penalty."""
+def rank(parameters: Parameters, data: TrainingData) -> tuple[list[Ranked], list[str]]:
+    """Candidates that such parameters could come from, with the relative residual of their best penalty; and the titles of
+    those that have too few equations to be refuted."""
+    ranked: list[Ranked] = []
+    untold: list[str] = []
     for candidate in _candidates(parameters, data):
         try:
             problem = build_problem(_as_fitted(parameters, candidate, data), data)
             if problem.hinges:
                 left = float(np.sqrt(np.mean([svm.relative_residual(one) ** 2 for one in problem.hinges])))
-                yield Ranked(candidate, problem, max(left, FLOOR), (1.0,))
+                ranked.append(Ranked(candidate, problem, max(left, FLOOR), (1.0,)))
             elif problem.systems:
                 estimate = stationarity.solve(problem.system)
-                if estimate.degrees_of_freedom < 2 or (estimate.values < -NOTHING * np.abs(estimate.values).max()).any():
+                if estimate.degrees_of_freedom < 2:
+                    untold.append(candidate.title)
+                    continue
+                if (estimate.values < -NOTHING * np.abs(estimate.values).max()).any():
                     continue
                 sizes = np.linalg.norm(problem.system.A * estimate.values, axis=0)
                 shares = tuple((sizes / (sizes.sum() or 1.0)).tolist())
-                yield Ranked(candidate, problem, max(estimate.relative_residual, FLOOR), shares, estimate.p_value)
+                left = max(estimate.relative_residual, FLOOR)
+                ranked.append(Ranked(candidate, problem, left, shares, estimate.p_value))
             else:
                 if not by_bound(problem).unidentifiable:
-                    yield Ranked(candidate, problem, BY_BOUND, (1.0,))
+                    ranked.append(Ranked(candidate, problem, BY_BOUND, (1.0,)))
         except (NotApplicable, BadInput, np.linalg.LinAlgError, FloatingPointError):
             continue
+    return ranked, untold
 
 
 def _plainest(ranked: list[Ranked]) -> Ranked:
