@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import scipy.sparse
@@ -10,7 +12,7 @@ from divulge.solvers.stationarity import sparse, system as stationarity
 from divulge.solvers.stationarity.losses import LOSSES
 
 RNG = np.random.default_rng(0)
-X = scipy.sparse.random(60, 12, 0.3, random_state=0, format="csr", data_rvs=RNG.standard_normal)
+X: Any = scipy.sparse.random(60, 12, 0.3, random_state=0, format="csr", data_rvs=RNG.standard_normal)
 W, C, WEIGHT = RNG.normal(size=(2, 12)), RNG.normal(size=2), RNG.uniform(0.5, 2, 60)
 SIGNS = RNG.choice((-1.0, 1.0), (60, 2))
 

@@ -7,11 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 
 from divulge.attacks.hyperparameters.networks import build_network_problem
 from divulge.attacks.hyperparameters.problem import StationarityProblem, counted, named_kernel
 from divulge.attacks.hyperparameters.svm import build_svm_problem
-from divulge.contract import Array, Fitted, TrainingData
+from divulge.contract import Array, Fitted, Table, TrainingData
 from divulge.errors import BadInput, NotApplicable
 from divulge.learners.catalogue import learner_named
 from divulge.learners.records import Learner
@@ -19,6 +20,7 @@ from divulge.solvers.shared import rounding
 from divulge.solvers.stationarity import bandwidth, svm, system as stationarity
 from divulge.solvers.stationarity.losses import LOSSES, Loss, huber
 from divulge.solvers.stationarity.refit import Trainer, row
+from divulge.solvers.stationarity.sparse import hessian_norm
 from divulge.solvers.stationarity.system import System
 
 DIRECT = ("cholesky", "svd")  # solvers of ridge that solve outright
@@ -33,13 +35,17 @@ def build_problem(fitted: Fitted, data: TrainingData) -> StationarityProblem:
         raise NotApplicable("the training labels are not held, and the objective depends on them")
     if data.y.dtype.kind == "U" and learner.regression:
         raise BadInput(f"expected numbers as targets of a {learner.name} model, got text; pass the y it was fitted on")
-    prepared = fitted.prepared(data.X)
-    X, weight = np.asarray(prepared, float), _weights(fitted, data)
+    if fitted.steps is not None or fitted.targets is not None or fitted.prepare or isinstance(data.X, Table):
+        return build_problem(replace(fitted, steps=None, targets=None, prepare=()), fitted.prepared(data))
+    if issparse(data.X):
+        _refuse_sparse(fitted)
+    assert data.y is not None
+    X, weight = data.X.astype(float, copy=False), _weights(fitted, data)
     kernel = fitted.kernel
     told = {} if kernel is None else {"kernel": kernel.name, "degree": kernel.degree, "coef0": kernel.coef0}
     if kernel is not None and kernel.gamma is not None:
         told["gamma"] = kernel.gamma
-    trainer = Trainer(learner, fitted.settings, told, prepared, data.y, data.sample_weight)
+    trainer = Trainer(learner, fitted.settings, told, data.X, data.y, data.sample_weight)
     if learner.form == "support vectors" and (learner.regression or fitted.coef is None):
         if data.sample_weight is not None and not data.sample_weight.all():
             used = data.sample_weight > 0  # libsvm numbers its support vectors without the points that weigh nothing
@@ -54,6 +60,16 @@ def build_problem(fitted: Fitted, data: TrainingData) -> StationarityProblem:
     return _linear(fitted, X, Y, parameters, weight, loss, trainer)
 
 
+def _refuse_sparse(fitted: Fitted) -> None:
+    """What needs every entry of the points, or as many numbers as features squared."""
+    learner = learner_named(fitted.learner)
+    if learner.form != "linear" or (learner.losses and not _loss(learner, fitted.settings).smooth):
+        what = "of hinge losses" if learner.form == "linear" else "of kernels, support vectors and networks"
+        raise NotApplicable(
+            f"the equations {what} are solved on dense points, got sparse ones; pass X.toarray() where it fits"
+        )
+
+
 def _linear(
     fitted: Fitted, X: Array, Y: Array, W: Array, weight: Array, loss: Loss, trainer: Trainer
 ) -> StationarityProblem:
@@ -65,7 +81,7 @@ def _linear(
     penalties = _penalties(fitted)
     common: dict[str, Any] = {
         "fitted": fitted, "penalties": penalties, "trainer": trainer, "weight": weight, "total": total,
-        "observed": row(fitted.coef, fitted.intercept, None, None, len(X)),
+        "observed": row(fitted.coef, fitted.intercept, None, None, X.shape[0]),
         "decimals": rounding.rounded_to(np.asarray(fitted.coef)),
     }  # fmt: skip
     if not loss.smooth:
@@ -82,7 +98,7 @@ def _linear(
     if learner.loss == "huber":
         loss, auxiliary = _huber(fitted, X @ W[0] + c[0] - Y[:, 0], weight)
     squared = loss is LOSSES["squared"]
-    centred = squared and free and not learner.stochastic
+    centred = squared and free and not learner.stochastic and not (issparse(X) and settings.get("solver") == "sag")
     found = stationarity.gradient(loss, X, Y, W, c, weight, centred)
     positive = bool(settings.get("positive"))
     used = W > 0 if positive else np.full(W.shape, True)  # a coefficient held at its bound has a gradient of its own
@@ -208,6 +224,10 @@ def _huber(fitted: Fitted, residual: Array, weight: Array) -> tuple[Loss, dict[s
 def _noise(X: Array, weight: Array, loss: Loss, Y: Array, W: Array, c: Array, k: int, decimals: int, centred: bool) -> float:
     """What digits cut off the parameters add to the gradient: each is off by up to half a unit, uniformly."""
     curvature = weight * loss.second_derivative(X @ W.T + c, Y)[:, k]
+    if issparse(X):
+        return float(
+            SURE * np.sqrt(len(W) if loss.joint else 1) * 10.0**-decimals / np.sqrt(12) * hessian_norm(X, curvature)
+        )
     wide = X - weight @ X / weight.sum() if centred else np.column_stack([X, np.ones(len(X))])
     hessian = wide.T @ (curvature[:, None] * wide)
     outputs = len(W) if loss.joint else 1
@@ -258,7 +278,7 @@ def _penalties(fitted: Fitted) -> tuple[str, ...]:
 
 def _weights(fitted: Fitted, data: TrainingData) -> Array:
     """Sample weights times class weights."""
-    weight = np.ones(len(data.X)) if data.sample_weight is None else np.asarray(data.sample_weight, float)
+    weight = np.ones(data.X.shape[0]) if data.sample_weight is None else np.asarray(data.sample_weight, float)
     given = fitted.settings.get("class_weight")
     if given is None:
         return weight
@@ -274,7 +294,7 @@ def _weights(fitted: Fitted, data: TrainingData) -> Array:
             raise NotApplicable(
                 "balanced class weights together with sample weights are not attacked; use a dict of weights"
             )
-        return np.asarray(weight * (len(data.X) / (len(classes) * counts))[members])
+        return np.asarray(weight * (data.X.shape[0] / (len(classes) * counts))[members])
     factors = np.array([float(given.get(one.item(), given.get(str(one), 1.0))) for one in classes])
     return np.asarray(weight * factors[members])
 
@@ -308,7 +328,7 @@ def _intercepts(fitted: Fitted, W: Array) -> Array:
 def _parameters(fitted: Fitted, X: Array, Y: Array) -> Array:
     """Coefficients (outputs, d), or dual ones (outputs, n), that fit the data at hand."""
     if learner_named(fitted.learner).form == "kernel":
-        name, learned, wanted, what = "dual_coef", fitted.dual_coef, len(X), f"each of the {len(X)} training points"
+        name, learned, wanted, what = "dual_coef", fitted.dual_coef, X.shape[0], f"each of the {len(X)} training points"
     else:
         name, learned, wanted, what = "coef", fitted.coef, X.shape[1], f"each of the {X.shape[1]} features"
     if learned is None:

@@ -72,6 +72,7 @@ class AlgorithmIdentification(Attack[tuple[Parameters, TrainingData], Fitted]):
     """Rank learners by how much of their objective's gradient the parameters leave, and name the one that fits alone."""
 
     name: ClassVar[str] = "algorithm"
+    raw: ClassVar[bool] = True
     title: ClassVar[str] = "Which algorithm"
     paper: ClassVar[str] = HyperparameterStealing.paper
     taxonomy: ClassVar[tuple[TaxonomyId, ...]] = HyperparameterStealing.taxonomy
