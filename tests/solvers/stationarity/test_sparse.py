@@ -41,8 +41,10 @@ def test_the_rounding_of_centred_columns_is_never_counted_too_low() -> None:
     assert (np.abs(found.values - wanted.values) <= np.finfo(float).eps * found.magnitude).all()
 
 
-def test_the_norm_of_a_hessian_is_found_without_it() -> None:
-    curvature = RNG.uniform(0, 1, 60)
-    dense = X.toarray()
-    exact = float(np.linalg.norm(dense.T @ (curvature[:, None] * dense)))
-    assert sparse.hessian_norm(X, curvature) == pytest.approx(exact, rel=0.25)
+@pytest.mark.parametrize("centred", [False, True])
+def test_the_norm_of_a_hessian_is_found_without_it(centred: bool) -> None:
+    curvature, dense = RNG.uniform(0, 1, 60), X.toarray()
+    wide = dense - dense.mean(axis=0) if centred else np.column_stack([dense, np.ones(60)])
+    exact = float(np.linalg.norm(wide.T @ (curvature[:, None] * wide)))
+    mean = dense.mean(axis=0) if centred else None
+    assert sparse.hessian_norm(X, curvature, mean) == pytest.approx(exact, rel=0.25)

@@ -122,7 +122,7 @@ def _linear(
         start_size=float(np.linalg.norm(start[0])),
         direct=squared and settings.get("solver") in DIRECT,
         centred=centred,
-        stopped=_stopped(fitted, Y, weight, start, scaling),
+        stopped=_stopped(fitted, Y, weight, start, scaling, found.column_scale if issparse(X) else 1.0),
         auxiliary=auxiliary,
         **common,
     )
@@ -135,7 +135,9 @@ def _best_constant(loss: Loss, Y: Array, weight: Array, W: Array) -> Array:
     return np.zeros(len(W))
 
 
-def _stopped(fitted: Fitted, Y: Array, weight: Array, start: tuple[Array, Array], scaling: float | None) -> float:
+def _stopped(
+    fitted: Fitted, Y: Array, weight: Array, start: tuple[Array, Array], scaling: float | None, column_scale: float
+) -> float:
     """The largest entry of the gradient that its solver's tolerance lets pass."""
     settings, tol = fitted.settings, fitted.settings.get("tol")
     if not isinstance(tol, int | float):
@@ -143,8 +145,9 @@ def _stopped(fitted: Fitted, Y: Array, weight: Array, start: tuple[Array, Array]
     learner = learner_named(fitted.learner)
     solver = learner.solver_in(settings)
     if solver in learner.stops_by_gradient:
-        # Below, an objective no longer falls by more than its rounding, whatever the tolerance.
-        finest = 3e-7 * np.sqrt(start[0].shape[1]) if solver != "newton-cholesky" else 0.0
+        # Below, an objective no longer falls by more than its rounding, whatever the tolerance: by |g|² / 2L, where L grows
+        # with the squared length of a point, d times the mean square of its entries.
+        finest = 3e-7 * column_scale * np.sqrt(start[0].shape[1]) if solver != "newton-cholesky" else 0.0
         return float(max(tol, finest) * weight.sum())
     if solver == "liblinear" and not (settings.get("dual") is True or settings.get("loss") == "hinge"):
         share = min(float((Y > 0).mean(axis=0).min()), float((Y < 0).mean(axis=0).min()))
@@ -225,13 +228,12 @@ def _noise(X: Array, weight: Array, loss: Loss, Y: Array, W: Array, c: Array, k:
     """What digits cut off the parameters add to the gradient: each is off by up to half a unit, uniformly."""
     curvature = weight * loss.second_derivative(X @ W.T + c, Y)[:, k]
     if issparse(X):
-        return float(
-            SURE * np.sqrt(len(W) if loss.joint else 1) * 10.0**-decimals / np.sqrt(12) * hessian_norm(X, curvature)
-        )
-    wide = X - weight @ X / weight.sum() if centred else np.column_stack([X, np.ones(len(X))])
-    hessian = wide.T @ (curvature[:, None] * wide)
+        size = hessian_norm(X, curvature, (X.T @ weight) / weight.sum() if centred else None)
+    else:
+        wide = X - weight @ X / weight.sum() if centred else np.column_stack([X, np.ones(len(X))])
+        size = float(np.linalg.norm(wide.T @ (curvature[:, None] * wide)))
     outputs = len(W) if loss.joint else 1
-    return float(SURE * np.sqrt(outputs) * 10.0**-decimals / np.sqrt(12) * np.linalg.norm(hessian))
+    return float(SURE * np.sqrt(outputs) * 10.0**-decimals / np.sqrt(12) * size)
 
 
 def _targets(fitted: Fitted, y: Array) -> tuple[Loss, Array]:

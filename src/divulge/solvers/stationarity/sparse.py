@@ -48,12 +48,17 @@ def gradient(loss: Loss, X: Any, Y: Array, W: Array, c: Array, weight: Array, ce
     return values, magnitude, balance, balance_magnitude, float(np.sqrt(spread / (d * total)))
 
 
-def hessian_norm(X: Any, curvature: Array) -> float:
-    """‖Xᵀ diag(curvature) X‖ in Frobenius' norm, as the root of the mean of ‖Hz‖² over random signs z (Hutchinson)."""
+def hessian_norm(X: Any, curvature: Array, mean: Array | None = None) -> float:
+    """‖Zᵀ diag(curvature) Z‖ in Frobenius' norm, where Z = X − 1 meanᵀ, or [X, 1] where no mean is given.
+
+    It is the root of the mean of ‖Hz‖² over random signs z (Hutchinson), so that H (d, d) is never made.
+    """
     rng = np.random.default_rng(0)
     found = 0.0
     for _ in range(PROBES):
         signs = rng.choice((-1.0, 1.0), X.shape[1])
-        image = X.T @ (curvature * (X @ signs))
-        found += float(image @ image)
+        constant = float(rng.choice((-1.0, 1.0))) if mean is None else -float(mean @ signs)
+        scores = curvature * (X @ signs + constant)
+        image, total = X.T @ scores, float(scores.sum())
+        found += float(image @ image) + total**2 if mean is None else float(np.sum((image - total * mean) ** 2))
     return float(np.sqrt(found / PROBES))
