@@ -30,8 +30,8 @@ _TYPES: dict[str, type] = {
     kind.__name__: kind
     for kind in (
         contract.Cost, contract.Curve, contract.Explanation, contract.Finding, contract.HeatMap, contract.Histogram,
-        contract.Holding, contract.ImagePairs, contract.Kernel, contract.Provenance, contract.Record, contract.Scatter,
-        contract.Score, contract.TaxonomyId,
+        contract.Holding, contract.ImagePairs, contract.Kernel, contract.Preparation, contract.Provenance, contract.Record,
+        contract.Scatter, contract.Score, contract.Table, contract.TaxonomyId,
     )
 }  # fmt: skip
 
@@ -61,6 +61,11 @@ def unpack(tree: Any, arrays: Mapping[str, Array]) -> Any:
         return {unpack(key, arrays): unpack(item, arrays) for key, item in tree["is"]}
     if kind == "array":
         return arrays[tree["is"]]
+    if kind == "sparse":
+        from scipy.sparse import csr_matrix
+
+        parts = tuple(arrays[name] for name in tree["is"])
+        return csr_matrix(parts, shape=tuple(tree["shape"]))
     if kind == "evidence":
         return _evidence(tree["of"], {key: unpack(item, arrays) for key, item in tree["is"].items()})
     made = _known().get(kind)
@@ -204,6 +209,10 @@ def _pack(value: Any, arrays: dict[str, Array]) -> Any:
         name = f"a{len(arrays)}"
         arrays[name] = value
         return {"$": "array", "is": name}
+    if hasattr(value, "tocsr"):
+        rows = value.tocsr()
+        packed = [_pack(part, arrays)["is"] for part in (rows.data, rows.indices, rows.indptr)]
+        return {"$": "sparse", "is": packed, "shape": list(rows.shape)}
     if isinstance(value, list):
         return [_pack(item, arrays) for item in value]
     if isinstance(value, tuple):

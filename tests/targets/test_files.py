@@ -39,7 +39,7 @@ from divulge import (
     Weights,
     audit_file,
 )
-from divulge.contract import Kernel, Membership, Poison, Scores
+from divulge.contract import Kernel, Membership, Poison, Scores, Table
 from divulge.errors import BadInput
 from divulge.targets import files
 
@@ -274,7 +274,6 @@ def test_bad_points_are_refused(tmp_path: Path, content: Any, options: dict[str,
 @pytest.mark.parametrize(
     ("text", "options", "sentence"),
     [
-        ("a,b\n1,red\n2,blue\n", {}, "expected numbers in column 'b' of t.csv, got 'red'"),
         ("a,b\n1,2\n", {"target": "c"}, "expected a column named 'c' in t.csv, got a, b"),
         ("a,b\n1,2\n", {"features": ["c"]}, "expected a column named 'c' in t.csv, got a, b"),
         ("a,b\n1,2\n", {"features": []}, "expected names of columns of t.csv as features"),
@@ -284,9 +283,8 @@ def test_bad_points_are_refused(tmp_path: Path, content: Any, options: dict[str,
         (",a\n0,5\n1,6\n", {}, "expected a name for every column of t.csv, got one without, as row numbers have"),
         ("a,b\n1,2,3\n4,5,6\n", {}, "expected one name for every column of t.csv, got fewer"),
         ("a,b\n1,2\n1,2,3\n", {}, "cannot read t.csv as a table"),
-        ("a,b\n1,\n2,3\n", {}, "1 NaN or infinite values"),
         ("a,b\n1,x\n2,\n", {"target": "b"}, "expected a label in every row of t.csv, got 1 rows without"),
-        ("a,b\n", {}, "expected numbers in column 'a' of t.csv, got nothing"),
+        ("a,b\n", {}, "expected at least one row in t.csv, got none"),
         ("\n\n", {}, "cannot read t.csv as a table"),
     ],
 )
@@ -295,6 +293,21 @@ def test_bad_tables_are_refused(tmp_path: Path, text: str, options: dict[str, An
     path.write_text(text)
     with refused(sentence):
         read("training_data", path, **options)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("a,b\n1,red\n2,blue\n", "expected numbers in column 'b' of t.csv, got 'red'"),
+        ("a,b\n1,\n2,3\n", "1 NaN or infinite values"),
+    ],
+)
+def test_text_and_gaps_are_for_training_data_alone(tmp_path: Path, text: str, sentence: str) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(text)
+    with refused(sentence):
+        read("candidates", path)
+    assert isinstance(read("training_data", path).X, Table)
 
 
 def test_labels_beside_an_npy_must_be_there(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from divulge.contract.evidence import Evidence
 from divulge.contract.figures import Curve, Figure, HeatMap, Histogram, ImagePairs, Scatter
 from divulge.contract.finding import Cost, Finding, Holding, Provenance, Record, Score, TaxonomyId, Verdict
 from divulge.contract.options import option_class
+from divulge.contract.tables import Preparation, Table
 from divulge.contract.truth import Truth
 from divulge.explanations import Explanation
 
@@ -56,6 +57,7 @@ __all__ = [
     "Pipeline",
     "Poison",
     "Predictions",
+    "Preparation",
     "Procedure",
     "Provenance",
     "Record",
@@ -63,6 +65,7 @@ __all__ = [
     "Score",
     "Scores",
     "Study",
+    "Table",
     "TaxonomyId",
     "TrainingData",
     "Truth",

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import math
 import re
 import sys
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from divulge.arrays import Array
-from divulge.contract.checks import frozen, labels, names, numbers, points
+from divulge.contract.checks import check_input, check_labels, check_points, frozen, names, numbers, points
 from divulge.contract.reading import reader
 from divulge.contract.service import Service
+from divulge.contract.tables import Preparation, Table, frame_points, is_frame, is_raw, is_sparse, sparse_points
 from divulge.errors import BadInput, refuse_unknown
 from divulge.explanations import KINDS, Explanation
 
@@ -55,7 +55,7 @@ class Predictions(Access):
     def __post_init__(self) -> None:
         if self.dimension < 1:
             raise BadInput(f"expected a positive input dimension, got {self.dimension}; give the width of one point")
-        _check_input(self, self.dimension)
+        check_input(self, self.dimension)
 
     @classmethod
     def of(cls, model: object, shape: tuple[int, ...] | None = None) -> Self:
@@ -116,7 +116,7 @@ class Directions(Access):
         if self.precision is not None and not 0 <= self.precision < 1:
             raise BadInput(f"expected a relative precision from 0 to 1, got {self.precision}; leave it out if unknown")
         object.__setattr__(self, "rows", rows)
-        _check_input(self, self.dimension)
+        check_input(self, self.dimension)
 
     @property
     def dimension(self) -> int:
@@ -255,6 +255,10 @@ class Fitted(Access):
     "What is commonly known of the training: solver, tolerance, positivity; never a hyperparameter."
     prepare: tuple[tuple[str, Array], ...] = ()
     "What a pipeline does to the data first, step by step: (`subtract`, mean), (`divide`, width), (`matmul`, axes) ..."
+    steps: Preparation | None = None
+    "The same where it is more than sums and products, as encoding text and filling gaps are."
+    targets: Preparation | None = None
+    "What is done to the targets first, as a TransformedTargetRegressor does."
 
     def __post_init__(self) -> None:
         if not isinstance(self.learner, str):
@@ -281,8 +285,22 @@ class Fitted(Access):
             raise BadInput(f"expected a model with a kernel, got a {self.learner} model; it has no gamma to hide")
         return replace(self, kernel=replace(self.kernel, gamma=None))
 
-    def prepared(self, X: Array) -> Array:
-        """Points as the learner saw them, after every step of its pipeline."""
+    def prepared(self, data: TrainingData) -> TrainingData:
+        """The data as the learner saw it, after every step of its pipeline; sparse where it was given so."""
+        X, y = data.X, data.y
+        if self.steps is not None:
+            X = self.steps.apply(X if isinstance(X, Table) or data.columns is None else Table(tuple(X.T), data.columns))
+        if isinstance(X, Table):
+            raise BadInput(
+                f"expected numbers for a {self.learner} model, got {X.unfit} of the training points; pass the pipeline that "
+                "prepares them, or the data as it enters the model"
+            )
+        if self.targets is not None and y is not None:
+            y = self.targets.apply(y)
+        return TrainingData(self._computed(X), y, data.sample_weight)
+
+    def _computed(self, X: Array) -> Array:
+        """Points after sums and products."""
         steps = {"subtract": np.subtract, "divide": np.divide, "add": np.add, "multiply": np.multiply, "matmul": np.matmul}
         refuse_unknown([kind for kind, _ in self.prepare], steps, "prepare")
         for kind, value in self.prepare:
@@ -291,7 +309,10 @@ class Fitted(Access):
                     f"expected data of width {len(value)} for the step {kind!r} before the {self.learner} model, "
                     f"got {X.shape[1]}; pass the data as it entered the pipeline"
                 )
-            X = steps[kind](X, value)
+            if is_sparse(X):
+                X = _computed_sparse(X, kind, value)
+            else:
+                X = steps[kind](X, value)
         return X
 
 
@@ -300,13 +321,27 @@ class TrainingData(Access):
     """The points a model was trained on, with their labels where they are known."""
 
     X: Array
+    """Rows of numbers. A matrix of scipy.sparse stays one, and a pandas table with text or gaps becomes a `Table`: attacks
+    that are `raw` take them."""
     y: Array | None = None
     sample_weight: Array | None = None
     shape: tuple[int, ...] | None = None
     "The shape of one point when it is a picture: (height, width) or (height, width, 3)."
+    columns: tuple[str, ...] | None = None
+    "What the features are called, where they have names."
 
     def __post_init__(self) -> None:
-        check_points(self, "training")
+        X: Any = self.X
+        columns = self.columns
+        if is_frame(X):
+            X, columns = frame_points(X, "training")
+        elif is_sparse(X):
+            X = sparse_points(X, "training")
+        elif not is_raw(X):
+            X = points(X, "training", or_else=", or pass a pandas DataFrame where the model's own pipeline prepares them")
+        object.__setattr__(self, "X", X)
+        object.__setattr__(self, "columns", None if columns is None or is_sparse(X) else tuple(columns))
+        check_labels(self, "training")
 
 
 @dataclass(frozen=True, eq=False)
@@ -378,6 +413,19 @@ class Scores(Access):
             raise BadInput("expected at least one membership score, got none; check where they were saved")
 
 
+def _computed_sparse(X: Any, kind: str, value: Array) -> Any:
+    """One step of a pipeline on sparse points: what keeps a zero a zero."""
+    if kind not in ("divide", "multiply"):
+        raise BadInput(
+            f"expected dense points for the step {kind!r} before the model, which leaves no entry 0, got sparse ones; "
+            "pass them as .toarray()"
+        )
+    factor = 1 / value if kind == "divide" else value
+    made = X.copy()
+    made.data = X.data * factor[X.indices]
+    return made
+
+
 def _check_scores(access: Membership | Scores) -> None:
     object.__setattr__(access, "scores", numbers(access.scores, "membership scores", dimensions=1))
     if access.records is not None:
@@ -392,43 +440,3 @@ def _check_learned(access: Any, what: str) -> None:
             object.__setattr__(access, name, array.reshape(-1) if array.ndim == 0 else array)
     if access.coef is None and access.dual_coef is None and not getattr(access, "layers", ()):
         raise BadInput(f"expected coef or dual_coef of the {what}, got neither; pass what was learned")
-
-
-def check_points(access: Any, what: str, *, labelled: bool = False) -> None:
-    """Check and freeze what kinds made of points have in common; with `labelled`, labels have to be there."""
-    object.__setattr__(access, "X", points(access.X, what))
-    if labelled or access.y is not None:
-        object.__setattr__(access, "y", labels(access.y, len(access.X), what))
-    weight = getattr(access, "sample_weight", None)
-    if weight is not None:
-        weight = numbers(weight, "sample weights", dimensions=1)
-        if len(weight) != len(access.X) or weight.min() < 0 or weight.max() == 0:
-            raise BadInput(
-                f"expected one sample weight for each of the {len(access.X)} {what} points, none negative and not all 0, "
-                f"got {len(weight)} from {weight.min():g} to {weight.max():g}; correct sample_weight"
-            )
-        object.__setattr__(access, "sample_weight", weight)
-    _check_shape(access, access.X.shape[1])
-
-
-def _check_input(access: Any, features: int) -> None:
-    """Check and freeze what is known of a model's inputs."""
-    if access.mean is not None:
-        mean = numbers(access.mean, "what is subtracted from an input", dimensions=1)
-        if len(mean) != features:
-            raise BadInput(
-                f"expected {features} numbers to subtract from an input, got {len(mean)}; give the mean of one flat input"
-            )
-        object.__setattr__(access, "mean", mean)
-    _check_shape(access, features)
-
-
-def _check_shape(access: Any, features: int) -> None:
-    shape = getattr(access, "shape", None)
-    if shape is None:
-        return
-    sides = tuple(shape) if isinstance(shape, Sequence) else ()
-    whole = all(isinstance(side, int | np.integer) and side > 0 for side in sides)
-    if not sides or not whole or math.prod(sides) != features:
-        raise BadInput(f"a picture of shape {shape} does not fill {features} features; correct shape")
-    object.__setattr__(access, "shape", tuple(int(side) for side in sides))

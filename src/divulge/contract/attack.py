@@ -9,11 +9,12 @@ from copy import deepcopy
 from dataclasses import asdict, fields, replace
 from typing import Any, ClassVar, Generic, TypeVar, cast, get_args, get_origin
 
-from divulge.contract.access import Access, Gradients
+from divulge.contract.access import Access, Gradients, TrainingData
 from divulge.contract.context import Context
 from divulge.contract.finding import Cost, Finding, Provenance, Role, TaxonomyId, Verdict, Won
 from divulge.contract.metering import metered
 from divulge.contract.service import Account, charged
+from divulge.contract.tables import is_raw, is_sparse
 from divulge.contract.truth import Truth
 from divulge.errors import AttackFailed, BadInput, BudgetSpent, NotApplicable, TargetFailed, sentence
 
@@ -34,6 +35,8 @@ class Procedure(Generic[Needs, Won]):
     taxonomy: ClassVar[tuple[TaxonomyId, ...]] = ()
     remedy: ClassVar[tuple[str, ...]] = ()
     "What the owner can do about a leak."
+    raw: ClassVar[bool] = False
+    "Whether it takes training data that is sparse, or a table with text and gaps."
     asks: ClassVar[int] = 0
     "How many queries it usually asks of a model, roughly: what asks less is tried first."
     scored_by: ClassVar[type[Access] | None]
@@ -91,6 +94,7 @@ class Procedure(Generic[Needs, Won]):
         finding: Finding[Won]
         try:
             context.budget.check()
+            self._refuse_raw(held)
             with charged(held, account):
                 finding = self.run(cast(Needs, counted[0] if len(counted) == 1 else counted), context)
             _is_finding(finding, self, "run")
@@ -132,6 +136,12 @@ class Procedure(Generic[Needs, Won]):
 
     def options(self) -> dict[str, Any]:
         return asdict(cast(Any, self))
+
+    def _refuse_raw(self, held: tuple[Access, ...]) -> None:
+        X = next((access.X for access in held if isinstance(access, TrainingData) and is_raw(access.X)), None)
+        if X is not None and not self.raw:
+            got, instead = ("sparse ones", "X.toarray()") if is_sparse(X) else ("a table with text or gaps", "numbers")
+            raise NotApplicable(f"{self.title} takes dense training points, got {got}; pass {instead} where memory allows")
 
     def _accept(self, held: tuple[Access, ...]) -> None:
         fits = len(held) == len(self.needs) and all(map(isinstance, held, self.needs))

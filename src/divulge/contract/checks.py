@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,9 +11,11 @@ import numpy as np
 from divulge.arrays import Array
 from divulge.errors import BadInput
 
+REAL = (bool, int, float, np.number, np.bool_)
 
-def numbers(value: Any, what: str, dimensions: int | None = None) -> Array:
-    """A read-only floating-point array, or a sentence saying why not."""
+
+def numbers(value: Any, what: str, dimensions: int | None = None, or_else: str = "") -> Array:
+    """A read-only floating-point array, or a sentence saying why not, and what else to do."""
     if hasattr(value, "toarray"):
         raise BadInput(f"expected a dense array for {what}, got a sparse one; pass it as .toarray()")
     try:
@@ -19,18 +23,22 @@ def numbers(value: Any, what: str, dimensions: int | None = None) -> Array:
     except ValueError:
         raise BadInput(f"expected rows of one length for {what}, got rows of different ones; make them equal") from None
     if array.dtype.kind not in "biuf":
-        raise BadInput(f"expected numbers for {what}, got {array.dtype}; encode text and missing values as numbers first")
+        raise BadInput(
+            f"expected numbers for {what}, got {array.dtype}; encode text and missing values as numbers first{or_else}"
+        )
     if dimensions is not None and array.ndim != dimensions:
         raise BadInput(f"expected a {dimensions}-D array for {what}, got shape {array.shape}; reshape it")
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         bad = int(np.size(array) - np.isfinite(array).sum())
-        raise BadInput(f"expected finite numbers for {what}, got {bad} NaN or infinite values; remove or impute them")
+        raise BadInput(
+            f"expected finite numbers for {what}, got {bad} NaN or infinite values; remove or impute them{or_else}"
+        )
     return frozen(array.astype(float) if array.dtype.kind != "f" else array)
 
 
-def points(X: Any, what: str) -> Array:
+def points(X: Any, what: str, or_else: str = "") -> Array:
     """Points as rows: a finite read-only array (n, features)."""
-    shape = X.shape if hasattr(X, "shape") else numbers(X, f"the {what} points").shape
+    shape = X.shape if hasattr(X, "shape") else numbers(X, f"the {what} points", or_else=or_else).shape
     if len(shape) == 1:
         raise BadInput(
             f"expected a 2-D array of {what} points, got shape {shape}; reshape one point with X.reshape(1, -1), "
@@ -41,15 +49,16 @@ def points(X: Any, what: str) -> Array:
             f"expected a 2-D array of {what} points, got shape {shape}; flatten pictures with X.reshape(len(X), -1) "
             "and pass their shape"
         )
-    rows = numbers(X, f"the {what} points", dimensions=2)
+    rows = numbers(X, f"the {what} points", dimensions=2, or_else=or_else)
     if rows.size == 0:
         raise BadInput(f"expected at least one {what} point, got shape {rows.shape}; check which rows were selected")
     return rows
 
 
 def labels(y: Any, count: int, what: str) -> Array:
-    """One label or target a point: numbers, or names of classes."""
-    array = np.asarray(y)
+    """One label or target a point: numbers, or names of classes; a column (n, 1) is taken as n of them."""
+    array = _plain(np.asarray(y), what)
+    array = array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
     array = frozen(array) if array.dtype.kind == "U" else numbers(array, f"the {what} labels")
     if array.shape[:1] != (count,):
         raise BadInput(
@@ -57,6 +66,20 @@ def labels(y: Any, count: int, what: str) -> Array:
             "check that X and y belong together"
         )
     return array
+
+
+def _plain(array: Array, what: str) -> Array:
+    """Objects, as pandas keeps labels, as text or numbers where they are all of one kind."""
+    if array.dtype.kind != "O" or not array.ndim:
+        return array
+    kinds = {str if isinstance(one, str) else float if isinstance(one, REAL) else type(one) for one in array.flat}
+    gaps = [one for one in array.flat if one is None or one != one or type(one).__name__ in ("NAType", "NaTType")]
+    if gaps:
+        raise BadInput(f"expected a label for each of the {what} points, got {len(gaps)} without; drop those rows")
+    if len(kinds) > 1:
+        listed = " and ".join(sorted({type(one).__name__ for one in array.flat}))
+        raise BadInput(f"expected labels of one kind for the {what} points, got {listed}; make them all text or all numbers")
+    return array.astype(str) if kinds == {str} else array.astype(float) if kinds == {float} else array
 
 
 def names(value: Any, count: int, what: str) -> Array:
@@ -123,6 +146,52 @@ def numbered(value: Any, features: int, what: str) -> Array:
     if len(wrong):
         raise BadInput(f"expected whole numbers from 0 as {what}, got {wrong[0]:g}; number them 0, 1, 2, ...")
     return frozen(array.astype(np.int64))
+
+
+def check_points(access: Any, what: str, *, labelled: bool = False) -> None:
+    """Check and freeze what kinds made of points have in common; with `labelled`, labels have to be there."""
+    object.__setattr__(access, "X", points(access.X, what))
+    check_labels(access, what, labelled=labelled)
+
+
+def check_labels(access: Any, what: str, *, labelled: bool = False) -> None:
+    """Check and freeze what belongs to points that have been checked: labels, sample weights, the shape of one."""
+    count = access.X.shape[0]
+    if labelled or access.y is not None:
+        object.__setattr__(access, "y", labels(access.y, count, what))
+    weight = getattr(access, "sample_weight", None)
+    if weight is not None:
+        weight = numbers(weight, "sample weights", dimensions=1)
+        if len(weight) != count or weight.min() < 0 or weight.max() == 0:
+            raise BadInput(
+                f"expected one sample weight for each of the {count} {what} points, none negative and not all 0, "
+                f"got {len(weight)} from {weight.min():g} to {weight.max():g}; correct sample_weight"
+            )
+        object.__setattr__(access, "sample_weight", weight)
+    check_shape(access, access.X.shape[1])
+
+
+def check_input(access: Any, features: int) -> None:
+    """Check and freeze what is known of a model's inputs."""
+    if access.mean is not None:
+        mean = numbers(access.mean, "what is subtracted from an input", dimensions=1)
+        if len(mean) != features:
+            raise BadInput(
+                f"expected {features} numbers to subtract from an input, got {len(mean)}; give the mean of one flat input"
+            )
+        object.__setattr__(access, "mean", mean)
+    check_shape(access, features)
+
+
+def check_shape(access: Any, features: int) -> None:
+    shape = getattr(access, "shape", None)
+    if shape is None:
+        return
+    sides = tuple(shape) if isinstance(shape, Sequence) else ()
+    whole = all(isinstance(side, int | np.integer) and side > 0 for side in sides)
+    if not sides or not whole or math.prod(sides) != features:
+        raise BadInput(f"a picture of shape {shape} does not fill {features} features; correct shape")
+    object.__setattr__(access, "shape", tuple(int(side) for side in sides))
 
 
 def frozen(array: Array) -> Array:

@@ -8,8 +8,8 @@ from typing import Any, Self
 import numpy as np
 
 from divulge.arrays import Array
-from divulge.contract.access import Access, check_points
-from divulge.contract.checks import bound, labels, numbered, points, refuse_outside
+from divulge.contract.access import Access
+from divulge.contract.checks import bound, check_points, labels, numbered, points, refuse_outside
 from divulge.contract.reading import reader
 from divulge.errors import BadInput
 

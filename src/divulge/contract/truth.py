@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TypeVar, cast
 
-from divulge.contract.access import Access
+from divulge.contract.access import Access, TrainingData
+from divulge.contract.tables import is_raw
 from divulge.errors import BadInput, TruthSealed, refuse_unknown
 
 A = TypeVar("A", bound=Access)
@@ -22,6 +23,10 @@ class Truth:
         for kind, value in self.__known.items():
             if not isinstance(value, Access.kinds[kind]):
                 raise BadInput(f"truth: expected {Access.kinds[kind].__name__} under {kind!r}, got {type(value).__name__}")
+            if isinstance(value, TrainingData) and is_raw(value.X):
+                raise BadInput(
+                    "truth: expected training data as a dense array of numbers, got another form; pass X.toarray()"
+                )
 
     def get(self, kind: type[A]) -> A | None:
         """The truth of one kind, or None where the auditor does not know it."""

@@ -221,7 +221,8 @@ def rounded_to(fitted: Fitted, decimals: int) -> Fitted:
 
 def cost_of_rounding(fitted: Fitted, rounded: Fitted, data: TrainingData, gamma: float | None = None) -> float:
     """Share of labels that change on the training data; of a regression, the rise of its error in spreads of y."""
-    X, y = fitted.prepared(data.X), data.y
+    prepared = fitted.prepared(data)
+    X, y = prepared.X, prepared.y
     assert y is not None  # checked by `build_problem`
     before, after = (_outputs(one, np.asarray(X, float), y, gamma) for one in (fitted, rounded))
     if _classifies(fitted, before, y):

@@ -55,7 +55,7 @@ def read(kind: str, path: Path, options: Options, *, allow_pickle: bool = False)
 
 
 def _training_data(path: Path, options: Options, allow_pickle: bool) -> TrainingData:
-    found = rows(path, options, "training points")
+    found = rows(path, options, "training points", raw=True)
     return TrainingData(found.X, found.y, found.sample_weight, found.shape)
 
 
@@ -174,7 +174,7 @@ def _parameters(path: Path, options: Options, allow_pickle: bool) -> Parameters:
     if path.suffix.lower() == ".npz":
         return Parameters(*_arrays(path, blob, options))
     found = _estimator(path, blob, options, allow_pickle)
-    if found.prepare:
+    if found.prepare or found.steps:
         raise BadInput(
             f"expected a single model in {path.name}, got a pipeline, whose coefficients are not in the units of its input; "
             "save the arrays as .npz"

@@ -8,22 +8,23 @@ import numpy as np
 
 from divulge.contract import Array, Kernel
 from divulge.contract.checks import numbers
+from divulge.contract.tables import is_sparse
 from divulge.errors import BadInput
 from divulge.learners.catalogue import ESTIMATORS
 from divulge.learners.records import Estimator, Learner
 from divulge.targets.networks import is_module, layers
+from divulge.targets.wrappers import unwrapped
 
 WRAPPED = [title for title, (learner, estimator) in ESTIMATORS.items() if learner.wrapped and estimator.replayed]
 "Classes that a OneVsRestClassifier may hold."
-SCALERS = ("MaxAbsScaler", "MinMaxScaler", "PCA", "RobustScaler", "StandardScaler")
 
 
 def learned(model: object) -> dict[str, Any]:
     """The fields of `Fitted`: what a fitted model gives away, without its hyperparameters."""
     if is_module(model):
         return {"learner": "network", "layers": layers(model), "settings": {}}
-    prepare, estimator = _unwrapped(model)
-    inner = _inner(estimator)
+    found = unwrapped(model)
+    inner = _inner(found.estimator)
     learner, read = _known(inner[0])
     told: Any = inner[0]
     settings = {name: getattr(told, name) for name in read.settings if hasattr(told, name)} | dict(read.fixed)
@@ -43,8 +44,10 @@ def learned(model: object) -> dict[str, Any]:
         "learner": learner.name,
         "kernel": _kernel(told) if hasattr(told, "kernel") else None,
         "settings": settings,
-        "prepare": prepare,
-        "more": {name: _stacked(inner, f"{name}_") for name in read.learns if hasattr(told, f"{name}_")},
+        "prepare": found.prepare,
+        "steps": found.steps,
+        "targets": found.targets,
+        "more": {name: _stacked(inner, f"{name}_") for name in _learns(told, read)},
     }
     if hasattr(told, "coefs_"):
         return fields | {"layers": tuple((W.T, b) for W, b in zip(told.coefs_, told.intercepts_, strict=True))}
@@ -59,8 +62,7 @@ def learned(model: object) -> dict[str, Any]:
 
 def secrets(model: object) -> dict[str, float]:
     """The hyperparameters a model was fitted with, in its own units."""
-    _, estimator = _unwrapped(model)
-    told: Any = _inner(estimator)[0]
+    told: Any = _inner(unwrapped(model).estimator)[0]
     learner, read = _known(told)
     found = {name: _secret(told, place, name) for name, place in read.secrets.items()}
     penalty = _penalty(found["l1_ratio"]) if learner.penalty_is_ratio else getattr(told, "penalty", "elasticnet")
@@ -93,50 +95,10 @@ def _secret(told: Any, place: str, name: str = "") -> float:
     return float(values[0])
 
 
-def _unwrapped(model: Any) -> tuple[tuple[tuple[str, Array], ...], Any]:
-    """What a pipeline does to the data, and the estimator at its end; of a search, the winner."""
-    steps: list[tuple[str, Array]] = []
-    while True:
-        if hasattr(model, "best_estimator_"):
-            model = model.best_estimator_
-        elif type(model).__name__ == "Pipeline" and hasattr(model, "steps"):
-            for _, step in model.steps[:-1]:
-                steps += _steps(step)
-            model = model.steps[-1][1]
-        else:
-            return tuple(steps), model
-
-
-def _steps(step: Any) -> list[tuple[str, Array]]:
-    name = type(step).__name__
-    if step is None or (isinstance(step, str) and step == "passthrough"):
-        return []
-    if name not in SCALERS:
-        raise BadInput(
-            f"expected a pipeline of {', '.join(SCALERS)} and a learner, got a step {name}; "
-            "fit on the data as prepared and pass the last step with that data"
-        )
-    if not hasattr(step, "n_features_in_"):
-        raise BadInput(f"expected a fitted pipeline, got a {name} that has learned nothing; call fit first")
-    if name == "StandardScaler":
-        return _present(("subtract", step.mean_ if step.with_mean else None), ("divide", step.scale_))
-    if name == "RobustScaler":
-        return _present(
-            ("subtract", step.center_ if step.with_centering else None),
-            ("divide", step.scale_ if step.with_scaling else None),
-        )
-    if name == "MinMaxScaler" and not step.clip:
-        return [("multiply", step.scale_), ("add", step.min_)]
-    if name == "MaxAbsScaler" and not getattr(step, "clip", False):
-        return [("divide", step.scale_)]
-    if name == "PCA":
-        scale = np.sqrt(step.explained_variance_) if step.whiten else np.ones(len(step.components_))
-        return [("subtract", step.mean_), ("matmul", step.components_.T / scale)]
-    raise BadInput(f"expected a {name} without clipping, got one that clips; fit on the data as prepared instead")
-
-
-def _present(*steps: tuple[str, Array | None]) -> list[tuple[str, Array]]:
-    return [(kind, array) for kind, array in steps if array is not None]
+def _learns(told: Any, read: Estimator) -> list[str]:
+    """What it learned besides coefficients, but no sparse support vectors: dense, they would fill the memory."""
+    there = [name for name in read.learns if hasattr(told, f"{name}_")]
+    return [name for name in there if name != "support_vectors" or not is_sparse(told.support_vectors_)]
 
 
 def _inner(estimator: Any) -> list[Any]:
@@ -144,6 +106,11 @@ def _inner(estimator: Any) -> list[Any]:
     if type(estimator).__name__ == "OneVsRestClassifier":
         if not hasattr(estimator, "estimators_"):
             raise BadInput("expected a fitted OneVsRestClassifier, got one that has learned nothing; call fit first")
+        if estimator.multilabel_:
+            raise BadInput(
+                "expected one label a point in a OneVsRestClassifier, got several; audit its estimators_[0] with y[:, 0], "
+                "and so on for each label"
+            )
         inside = type(estimator.estimators_[0]).__name__
         if inside not in WRAPPED:
             raise BadInput(

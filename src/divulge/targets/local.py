@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import pickle
 from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import replace
@@ -17,6 +16,7 @@ from divulge.contract import Array, Copy, Gradients, Predictions, Weights
 from divulge.errors import BadInput
 from divulge.targets.learners import learned, secrets
 from divulge.targets.networks import is_module, jacobian, layers
+from divulge.targets.wrappers import identity as estimator_identity
 
 __all__ = ["connect", "described", "layers", "learned", "queries", "secrets"]
 
@@ -170,15 +170,6 @@ def _weights_identity(network: Weights) -> str:
     return digest.hexdigest()[:32]
 
 
-def _estimator_identity(estimator: Any) -> str | None:
-    import joblib
-
-    try:
-        return str(joblib.hash(estimator, hash_name="sha1"))
-    except (pickle.PicklingError, AttributeError, TypeError):
-        return None  # it holds a function without a name, and no two of those can be told to be the same
-
-
 def _is_estimator(model: object) -> bool:
     return all(hasattr(model, name) for name in ("fit", "get_params"))
 
@@ -188,7 +179,7 @@ def _estimator_queries(cls: type[Q], estimator: Any) -> Q:
     dimension = getattr(estimator, "n_features_in_", None)
     if dimension is None:
         raise BadInput(f"expected a fitted {kind}, got one that has learned nothing; call fit first")
-    identity = _estimator_identity(estimator)
+    identity = estimator_identity(estimator)
     estimator = deepcopy(estimator)
     method = next((name for name in ("decision_function", "predict_proba", "predict") if hasattr(estimator, name)), None)
     if method is None:

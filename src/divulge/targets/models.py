@@ -22,6 +22,12 @@ PICKLES = (".joblib", ".pkl", ".pickle")
 ESTIMATOR_FILES = (".skops", *PICKLES)
 
 TRUSTED = (
+    "numpy.dtype",
+    "sklearn.calibration._CalibratedClassifier",
+    "sklearn.calibration._SigmoidCalibration",
+    "sklearn.feature_selection._univariate_selection.chi2",
+    "sklearn.feature_selection._univariate_selection.f_classif",
+    "sklearn.feature_selection._univariate_selection.f_regression",
     "sklearn.gaussian_process.kernels.ConstantKernel",
     "sklearn.gaussian_process.kernels.Product",
     "sklearn.gaussian_process.kernels.RBF",
@@ -33,7 +39,8 @@ TRUSTED = (
     "sklearn.neural_network._stochastic_optimizers.AdamOptimizer",
     "sklearn.neural_network._stochastic_optimizers.SGDOptimizer",
 )
-"""Types that hold only numbers and settings, allowed beside scikit-learn's estimators and numpy's types, which skops knows.
+"""Types that hold only numbers and settings, and functions that score features when a model is fitted, which none is here;
+allowed beside scikit-learn's estimators and numpy's types, which skops knows.
 Not here: trees, which follow the indices of a file without checking them."""
 
 

@@ -19,7 +19,7 @@ def contents(path: Path, endings: Collection[str], what: str) -> bytes:
         fits = path.suffix.lower() in endings
         blob = path.read_bytes() if found == "file" and fits else b""
     except (OSError, ValueError) as error:
-        raise BadInput(f"cannot read {path}: {_reason(error)}; check its name and that you may read it") from None
+        raise BadInput(f"cannot read {path}: {reason(error)}; check its name and that you may read it") from None
     if found == "nothing":
         raise BadInput(f"expected {what} in the file {path}, found no such file; check its name")
     if found == "folder":
@@ -42,7 +42,7 @@ def opened(path: Path, what: str) -> Iterator[None]:
         raise
     except ImportError as error:
         raise BadInput(
-            f"cannot read {path.name}: {_reason(error)}; get what reads such files by pip install 'divulge[files,torch]'"
+            f"cannot read {path.name}: {reason(error)}; get what reads such files by pip install 'divulge[files,torch]'"
         ) from None
     except Exception as error:  # a damaged file can make a library raise anything
         if "allow_pickle" in str(error):
@@ -51,11 +51,12 @@ def opened(path: Path, what: str) -> Iterator[None]:
                 "save arrays of numbers instead"
             ) from None
         raise BadInput(
-            f"cannot read {path.name} as {what}: {_reason(error)}; it may be damaged or cut short, so save it again"
+            f"cannot read {path.name} as {what}: {reason(error)}; it may be damaged or cut short, so save it again"
         ) from None
 
 
-def _reason(error: Exception) -> str:
+def reason(error: Exception) -> str:
+    """What a library says was wrong: its first line, not too long."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     reason = lines[0].rstrip(".;:") if lines else type(error).__name__
     return reason if len(reason) <= LONGEST_REASON else reason[:LONGEST_REASON] + " ..."

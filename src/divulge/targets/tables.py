@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +36,15 @@ def column(frame: DataFrame, name: str, path: Path) -> Array:
     if not _is_numeric(series):
         raise BadInput(f"expected numbers in column {name!r} of {path.name}, got {_example(series)}; encode or drop it")
     return np.asarray(series.to_numpy(dtype=float))
+
+
+def cells(frame: DataFrame, names: Sequence[str], path: Path) -> DataFrame:
+    """Columns as they are, with text and gaps."""
+    for name in names:
+        _column(frame, name, path)
+    if not len(frame):
+        raise BadInput(f"expected at least one row in {path.name}, got none; save the table again")
+    return frame[list(names)]
 
 
 def labels(frame: DataFrame, name: str, path: Path) -> Array:

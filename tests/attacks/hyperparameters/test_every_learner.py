@@ -27,7 +27,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, RobustScaler, StandardScaler
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler, TargetEncoder
 from sklearn.svm import SVC, SVR, LinearSVC
 
 from divulge import Fitted, Hyperparameters, TrainingData, Verdict, datasets
@@ -176,10 +176,10 @@ def test_a_pipeline_in_a_search_is_unwrapped() -> None:
     assert worst(steal(search, X, y)) == 0
 
 
-def test_a_pipeline_with_a_step_that_cannot_be_written_down_is_refused_with_a_remedy() -> None:
+def test_a_pipeline_with_a_step_that_cannot_be_repeated_is_refused_with_a_remedy() -> None:
     X, y = numbers()
-    with pytest.raises(BadInput, match=r"got a step Normalizer; fit on the data as prepared"):
-        Fitted.of(make_pipeline(Normalizer(), Ridge()).fit(X, y))
+    with pytest.raises(BadInput, match=r"got TargetEncoder, which .* by cross-fitting.*; fit on the data as prepared"):
+        Fitted.of(make_pipeline(TargetEncoder(target_type="continuous"), Ridge()).fit(np.round(X), y))
 
 
 @pytest.mark.parametrize("weights", ["balanced", {0: 2.0, 1: 0.5}])

@@ -7,19 +7,21 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 
 from divulge.attacks.hyperparameters.networks import build_network_problem
 from divulge.attacks.hyperparameters.problem import StationarityProblem, counted, named_kernel
 from divulge.attacks.hyperparameters.svm import build_svm_problem
-from divulge.contract import Array, Fitted, TrainingData
+from divulge.contract import Array, Fitted, Table, TrainingData
 from divulge.errors import BadInput, NotApplicable
 from divulge.learners.catalogue import learner_named
 from divulge.learners.records import Learner
 from divulge.solvers.shared import rounding
 from divulge.solvers.stationarity import bandwidth, svm, system as stationarity
 from divulge.solvers.stationarity.losses import LOSSES, Loss, huber
-from divulge.solvers.stationarity.precision import Table
+from divulge.solvers.stationarity.precision import HeldTable
 from divulge.solvers.stationarity.refit import Trainer, row
+from divulge.solvers.stationarity.sparse import hessian_norm
 from divulge.solvers.stationarity.system import System
 
 DIRECT = ("cholesky", "svd")  # solvers of ridge that solve outright
@@ -27,20 +29,28 @@ UNSETTLED = 1e-4  # of an equation's terms: L-BFGS left up to 5e-5 of the one fo
 SURE = 3.0  # standard deviations of what cut-off digits add; a single one, uniform, never exceeds 1.73
 
 
-def build_problem(fitted: Fitted, data: TrainingData) -> StationarityProblem:
-    """Write down the stationarity equations ∇loss(w) + λ ∇penalty(w) = 0 at the learned w, or say why there are none."""
+def build_problem(fitted: Fitted, data: TrainingData, cut: Array | None = None) -> StationarityProblem:
+    """Write down the stationarity equations ∇loss(w) + λ ∇penalty(w) = 0 at the learned w, or say why there are none.
+
+    `cut` (d,) is what was cut off the entries of each column, where the data does not show it itself.
+    """
     learner = learner_named(fitted.learner)
     if data.y is None:
         raise NotApplicable("the training labels are not held, and the objective depends on them")
     if data.y.dtype.kind == "U" and learner.regression:
         raise BadInput(f"expected numbers as targets of a {learner.name} model, got text; pass the y it was fitted on")
-    prepared = fitted.prepared(data.X)
-    X, weight = np.asarray(prepared, float), _weights(fitted, data)
+    if fitted.steps is not None or fitted.targets is not None or fitted.prepare or isinstance(data.X, Table):
+        plain = replace(fitted, steps=None, targets=None, prepare=())
+        return build_problem(plain, fitted.prepared(data), _carried(fitted, data))
+    if issparse(data.X):
+        _refuse_sparse(fitted)
+    assert data.y is not None
+    X, weight = data.X.astype(float, copy=False), _weights(fitted, data)
     kernel = fitted.kernel
     told = {} if kernel is None else {"kernel": kernel.name, "degree": kernel.degree, "coef0": kernel.coef0}
     if kernel is not None and kernel.gamma is not None:
         told["gamma"] = kernel.gamma
-    trainer = Trainer(learner, fitted.settings, told, prepared, data.y, data.sample_weight)
+    trainer = Trainer(learner, fitted.settings, told, data.X, data.y, data.sample_weight)
     if learner.form == "support vectors" and (learner.regression or fitted.coef is None):
         if data.sample_weight is not None and not data.sample_weight.all():
             used = data.sample_weight > 0  # libsvm numbers its support vectors without the points that weigh nothing
@@ -52,11 +62,21 @@ def build_problem(fitted: Fitted, data: TrainingData) -> StationarityProblem:
     parameters = _parameters(fitted, X, Y)
     if learner.form == "kernel":
         return _kernel(fitted, X, Y, parameters, weight, loss, trainer)
-    return _linear(fitted, data, X, Y, parameters, weight, loss, trainer)
+    return _linear(fitted, cut, X, Y, parameters, weight, loss, trainer)
+
+
+def _refuse_sparse(fitted: Fitted) -> None:
+    """What needs every entry of the points, or as many numbers as features squared."""
+    learner = learner_named(fitted.learner)
+    if learner.form != "linear" or (learner.losses and not _loss(learner, fitted.settings).smooth):
+        what = "of hinge losses" if learner.form == "linear" else "of kernels, support vectors and networks"
+        raise NotApplicable(
+            f"the equations {what} are solved on dense points, got sparse ones; pass X.toarray() where it fits"
+        )
 
 
 def _linear(
-    fitted: Fitted, raw: TrainingData, X: Array, Y: Array, W: Array, weight: Array, loss: Loss, trainer: Trainer
+    fitted: Fitted, cut: Array | None, X: Array, Y: Array, W: Array, weight: Array, loss: Loss, trainer: Trainer
 ) -> StationarityProblem:
     learner, settings = learner_named(fitted.learner), fitted.settings
     free, c = fitted.intercept is not None, _intercepts(fitted, W)
@@ -66,7 +86,7 @@ def _linear(
     penalties = _penalties(fitted)
     common: dict[str, Any] = {
         "fitted": fitted, "penalties": penalties, "trainer": trainer, "weight": weight, "total": total,
-        "observed": row(fitted.coef, fitted.intercept, None, None, len(X)),
+        "observed": row(fitted.coef, fitted.intercept, None, None, X.shape[0]),
         "decimals": rounding.rounded_to(np.asarray(fitted.coef)),
     }  # fmt: skip
     if not loss.smooth:
@@ -83,8 +103,9 @@ def _linear(
     if learner.loss == "huber":
         loss, auxiliary = _huber(fitted, X @ W[0] + c[0] - Y[:, 0], weight)
     squared = loss is LOSSES["squared"]
-    centred = squared and free and not learner.stochastic
+    centred = squared and free and not learner.stochastic and not (issparse(X) and settings.get("solver") == "sag")
     found = stationarity.gradient(loss, X, Y, W, c, weight, centred)
+    tabled = squared and not learner.stochastic and not issparse(X)
     positive = bool(settings.get("positive"))
     used = W > 0 if positive else np.full(W.shape, True)  # a coefficient held at its bound has a gradient of its own
     systems = stationarity.systems(
@@ -107,26 +128,33 @@ def _linear(
         start_size=float(np.linalg.norm(start[0])),
         direct=squared and settings.get("solver") in DIRECT,
         centred=centred,
-        stopped=_stopped(fitted, Y, weight, start, scaling),
+        stopped=_stopped(fitted, Y, weight, start, scaling, found.column_scale if issparse(X) else 1.0),
         auxiliary=auxiliary,
-        table=_table(fitted, raw, X, Y, W, weight, free, found.column_scale) if squared and not learner.stochastic else None,
+        table=_table(fitted, cut, X, Y, W, weight, free, found.column_scale) if tabled else None,
         **common,
     )
 
 
 def _table(
-    fitted: Fitted, raw: TrainingData, X: Array, Y: Array, W: Array, weight: Array, free: bool, column_scale: float
-) -> Table:
-    """The data, and what was cut off it before the pipeline's steps, carried through them."""
-    steps = fitted.prepared(np.eye(raw.X.shape[1])) - fitted.prepared(np.zeros((1, raw.X.shape[1])))
-    cut = np.sqrt(rounding.cut_off(raw.X) ** 2 @ steps**2)
+    fitted: Fitted, cut: Array | None, X: Array, Y: Array, W: Array, weight: Array, free: bool, column_scale: float
+) -> HeldTable:
     labels = learner_named(fitted.learner).classifier
-    cut_target = 0.0 if labels else float(np.linalg.norm(rounding.cut_off(Y)) / np.sqrt(Y.shape[1]))
+    cut_targets = 0.0 if labels else float(np.linalg.norm(rounding.cut_off(Y)) / np.sqrt(Y.shape[1]))
     middle, level = np.average(X, axis=0, weights=weight), np.average(Y, axis=0, weights=weight)
     sizes = weight.sum() * (np.abs(W) @ np.abs(middle) + np.abs(level))
     if not free:
         middle, level = 0 * middle, 0 * level
-    return Table(X - middle, Y - level, weight, cut, cut_target, column_scale, sizes)
+    cut = rounding.cut_off(X) if cut is None else cut
+    return HeldTable(X - middle, Y - level, weight, cut, cut_targets, column_scale, sizes)
+
+
+def _carried(fitted: Fitted, data: TrainingData) -> Array | None:
+    """What was cut off the data, as the sums and products of its pipeline carry it on; None where there are other steps."""
+    if fitted.steps is not None or not isinstance(data.X, np.ndarray):
+        return None
+    width = data.X.shape[1]
+    at = fitted.prepared(TrainingData(np.concatenate([np.zeros((1, width)), np.eye(width)]))).X
+    return np.asarray(np.sqrt(rounding.cut_off(data.X) ** 2 @ (at[1:] - at[0]) ** 2))
 
 
 def _best_constant(loss: Loss, Y: Array, weight: Array, W: Array) -> Array:
@@ -136,7 +164,9 @@ def _best_constant(loss: Loss, Y: Array, weight: Array, W: Array) -> Array:
     return np.zeros(len(W))
 
 
-def _stopped(fitted: Fitted, Y: Array, weight: Array, start: tuple[Array, Array], scaling: float | None) -> float:
+def _stopped(
+    fitted: Fitted, Y: Array, weight: Array, start: tuple[Array, Array], scaling: float | None, column_scale: float
+) -> float:
     """The largest entry of the gradient that its solver's tolerance lets pass."""
     settings, tol = fitted.settings, fitted.settings.get("tol")
     if not isinstance(tol, int | float):
@@ -144,8 +174,9 @@ def _stopped(fitted: Fitted, Y: Array, weight: Array, start: tuple[Array, Array]
     learner = learner_named(fitted.learner)
     solver = learner.solver_in(settings)
     if solver in learner.stops_by_gradient:
-        # Below, an objective no longer falls by more than its rounding, whatever the tolerance.
-        finest = 3e-7 * np.sqrt(start[0].shape[1]) if solver != "newton-cholesky" else 0.0
+        # Below, an objective no longer falls by more than its rounding, whatever the tolerance: by |g|² / 2L, where L grows
+        # with the squared length of a point, d times the mean square of its entries.
+        finest = 3e-7 * column_scale * np.sqrt(start[0].shape[1]) if solver != "newton-cholesky" else 0.0
         return float(max(tol, finest) * weight.sum())
     if solver == "liblinear" and not (settings.get("dual") is True or settings.get("loss") == "hinge"):
         share = min(float((Y > 0).mean(axis=0).min()), float((Y < 0).mean(axis=0).min()))
@@ -225,10 +256,13 @@ def _huber(fitted: Fitted, residual: Array, weight: Array) -> tuple[Loss, dict[s
 def _noise(X: Array, weight: Array, loss: Loss, Y: Array, W: Array, c: Array, k: int, decimals: int, centred: bool) -> float:
     """What digits cut off the parameters add to the gradient: each is off by up to half a unit, uniformly."""
     curvature = weight * loss.second_derivative(X @ W.T + c, Y)[:, k]
-    wide = X - weight @ X / weight.sum() if centred else np.column_stack([X, np.ones(len(X))])
-    hessian = wide.T @ (curvature[:, None] * wide)
+    if issparse(X):
+        size = hessian_norm(X, curvature, (X.T @ weight) / weight.sum() if centred else None)
+    else:
+        wide = X - weight @ X / weight.sum() if centred else np.column_stack([X, np.ones(len(X))])
+        size = float(np.linalg.norm(wide.T @ (curvature[:, None] * wide)))
     outputs = len(W) if loss.joint else 1
-    return float(SURE * np.sqrt(outputs) * 10.0**-decimals / np.sqrt(12) * np.linalg.norm(hessian))
+    return float(SURE * np.sqrt(outputs) * 10.0**-decimals / np.sqrt(12) * size)
 
 
 def _targets(fitted: Fitted, y: Array) -> tuple[Loss, Array]:
@@ -275,7 +309,7 @@ def _penalties(fitted: Fitted) -> tuple[str, ...]:
 
 def _weights(fitted: Fitted, data: TrainingData) -> Array:
     """Sample weights times class weights."""
-    weight = np.ones(len(data.X)) if data.sample_weight is None else np.asarray(data.sample_weight, float)
+    weight = np.ones(data.X.shape[0]) if data.sample_weight is None else np.asarray(data.sample_weight, float)
     given = fitted.settings.get("class_weight")
     if given is None:
         return weight
@@ -291,7 +325,7 @@ def _weights(fitted: Fitted, data: TrainingData) -> Array:
             raise NotApplicable(
                 "balanced class weights together with sample weights are not attacked; use a dict of weights"
             )
-        return np.asarray(weight * (len(data.X) / (len(classes) * counts))[members])
+        return np.asarray(weight * (data.X.shape[0] / (len(classes) * counts))[members])
     factors = np.array([float(given.get(one.item(), given.get(str(one), 1.0))) for one in classes])
     return np.asarray(weight * factors[members])
 
@@ -325,7 +359,7 @@ def _intercepts(fitted: Fitted, W: Array) -> Array:
 def _parameters(fitted: Fitted, X: Array, Y: Array) -> Array:
     """Coefficients (outputs, d), or dual ones (outputs, n), that fit the data at hand."""
     if learner_named(fitted.learner).form == "kernel":
-        name, learned, wanted, what = "dual_coef", fitted.dual_coef, len(X), f"each of the {len(X)} training points"
+        name, learned, wanted, what = "dual_coef", fitted.dual_coef, X.shape[0], f"each of the {len(X)} training points"
     else:
         name, learned, wanted, what = "coef", fitted.coef, X.shape[1], f"each of the {X.shape[1]} features"
     if learned is None:

@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from pydantic import Field
 from scipy.optimize import brentq
+from scipy.sparse import issparse
 
 from divulge.attacks.hyperparameters.formulate import build_problem
 from divulge.attacks.hyperparameters.problem import StationarityProblem
@@ -23,6 +24,7 @@ from divulge.contract import (
     HeatMap,
     Parameters,
     Score,
+    Table,
     TaxonomyId,
     TrainingData,
     Truth,
@@ -72,6 +74,7 @@ class AlgorithmIdentification(Attack[tuple[Parameters, TrainingData], Fitted]):
     """Rank learners by how much of their objective's gradient the parameters leave, and name the one that fits alone."""
 
     name: ClassVar[str] = "algorithm"
+    raw: ClassVar[bool] = True
     title: ClassVar[str] = "Which algorithm"
     paper: ClassVar[str] = HyperparameterStealing.paper
     taxonomy: ClassVar[tuple[TaxonomyId, ...]] = HyperparameterStealing.taxonomy
@@ -87,6 +90,7 @@ class AlgorithmIdentification(Attack[tuple[Parameters, TrainingData], Fitted]):
         parameters, data = held
         if data.y is None:
             raise NotApplicable("the training labels are not held, and every objective depends on them")
+        _refuse_raw(parameters, data)
         found, untold = rank(parameters, data)
         ranked = sorted(found, key=lambda one: one.relative_residual)
         if untold:
@@ -112,6 +116,7 @@ class AlgorithmIdentification(Attack[tuple[Parameters, TrainingData], Fitted]):
             "notes": (
                 f"Left unexplained of the loss gradient: {listed}.",
                 "Settings are taken to be scikit-learn's defaults.",
+                *(["Hinge losses are not among them: their equations need dense points."] if issparse(data.X) else []),
             ),
         }
         power = f"of {len(ranked)} learners, one that leaves {self.margin:g} times less than the others"
@@ -242,6 +247,14 @@ def _candidates(parameters: Parameters, data: TrainingData) -> list[Candidate]:
         classes <= FEW_CLASSES and np.array_equal(data.y, np.round(np.asarray(data.y, float)))
     )
     return candidates(parameters.dual_coef is not None, labels, machines=parameters.intercept is not None)
+
+
+def _refuse_raw(parameters: Parameters, data: TrainingData) -> None:
+    """Refuse tables, which only a pipeline makes numbers of, and dual coefficients of sparse points."""
+    if isinstance(data.X, Table):
+        raise BadInput(f"expected numbers as training points, got {data.X.unfit}; pass the data as it enters the model")
+    if issparse(data.X) and parameters.dual_coef is not None:
+        raise NotApplicable("kernels are compared on dense points, got sparse ones; pass X.toarray() where it fits")
 
 
 def _as_fitted(parameters: Parameters, candidate: Candidate, data: TrainingData) -> Fitted:

@@ -10,7 +10,7 @@ import numpy as np
 from divulge.arrays import Array
 from divulge.attacks.hyperparameters.problem import StationarityProblem
 from divulge.solvers.stationarity import precision
-from divulge.solvers.stationarity.precision import Table
+from divulge.solvers.stationarity.precision import HeldTable
 from divulge.solvers.stationarity.system import System
 
 OFF = 5.0  # standard deviations: cut-off digits are uniform and independent, and hardly ever add up to more
@@ -32,9 +32,9 @@ def weaker(problem: StationarityProblem) -> Iterator[StationarityProblem]:
 
 def _under(
     problem: StationarityProblem,
-    table: Table,
+    table: HeldTable,
     premise: str,
-    rewritten: Callable[[System, Table, int, Array, Array], System],
+    rewritten: Callable[[System, HeldTable, int, Array, Array], System],
     off: float,
 ) -> Iterator[StationarityProblem]:
     assert problem.fitted.coef is not None

@@ -13,7 +13,7 @@ from divulge.errors import BadInput
 from divulge.learners.catalogue import learner_named
 from divulge.learners.records import Learner
 from divulge.solvers.stationarity import system as stationarity
-from divulge.solvers.stationarity.precision import Table
+from divulge.solvers.stationarity.precision import HeldTable
 from divulge.solvers.stationarity.refit import Trainer
 from divulge.solvers.stationarity.svm import Hinge
 from divulge.solvers.stationarity.system import Estimate, System
@@ -52,7 +52,7 @@ class StationarityProblem:
     "Other hyperparameters, found on the way: value and half its interval."
     decimals: int | None = None
     "After how many digits the parameters were cut off."
-    table: Table | None = None
+    table: HeldTable | None = None
     "The data of a squared loss, for which weaker premises than full precision can be written down."
     premise: str = ""
     "What is taken for granted beyond the equations, where those in full precision do not hold."

@@ -39,6 +39,7 @@ class HyperparameterStealing(Attack[tuple[Fitted, TrainingData], Hyperparameters
     """Solve the stationarity equations of the learner's objective for its regularisation strength."""
 
     name: ClassVar[str] = "hyperparameters"
+    raw: ClassVar[bool] = True
     paper: ClassVar[str] = "Wang and Gong 2018, Stealing Hyperparameters in Machine Learning, arXiv:1802.05351"
     taxonomy: ClassVar[tuple[TaxonomyId, ...]] = (
         TaxonomyId("NIST AI 100-2", "E2025", "NISTAML.031"),
@@ -164,7 +165,10 @@ def _profile(problem: StationarityProblem, values: dict[str, float]) -> Curve:
     parts = np.array([1.0]) if ratio is None else np.array([ratio, 1 - ratio])
     whole = float(np.linalg.norm(system.b)) or 1.0
     penalty = problem.total * (1 / grid if problem.unit == "C" else grid)
-    left = np.linalg.norm(system.b[:, None] + (system.A @ parts)[:, None] * penalty, axis=0) / whole
+    # ‖b + aλ‖ with b + aλ = r + a(λ − λ̂) and r across a: no table of all equations at all λ.
+    a = system.A @ parts
+    best = -float(a @ system.b) / (float(a @ a) or 1.0)
+    left = np.hypot(float(np.linalg.norm(system.b + best * a)), float(np.linalg.norm(a)) * (penalty - best)) / whole
     return Curve(
         f"Gradient left unexplained, by the {problem.title} penalty",
         x=problem.unit,

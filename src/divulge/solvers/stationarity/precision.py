@@ -17,7 +17,7 @@ SINGULAR = (
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class HeldTable:
     """Points and targets as they are held, and what was cut off them."""
 
     X: Array
@@ -40,7 +40,7 @@ class Table:
         return bool(self.cut_points.any() or self.cut_targets)
 
 
-def by_cut_data(system: System, table: Table, output: int, w: Array, used: Array) -> System:
+def by_cut_data(system: System, table: HeldTable, output: int, w: Array, used: Array) -> System:
     """The equations in units of what digits cut off the data add to them, and decorrelated; w (d,) of one output.
 
     With x̃ = x + δ and ỹ = y + η the gradient Xᵀ(Xw − y) is off by Xᵀ(Δw − η) + Δᵀr + Δᵀ(Δw), r = Xw − y: covariance
@@ -59,7 +59,7 @@ def by_cut_data(system: System, table: Table, output: int, w: Array, used: Array
     return _in_units(system, lambda rows: solve_triangular(lower, rows, lower=True), table.column_scale * balance)
 
 
-def by_cut_parameters(system: System, table: Table, output: int, w: Array, used: Array) -> System:
+def by_cut_parameters(system: System, table: HeldTable, output: int, w: Array, used: Array) -> System:
     """The equations in parameters: H⁻¹(b + Aλ) / w, H = Xᵀ diag(weight) X, is how far each is from the minimum for λ."""
     X = table.X[:, used]
     hessian = X.T @ (table.weight[:, None] * X)

@@ -127,7 +127,7 @@ class Trainer:
             fits = getattr(estimator, "estimators_", [estimator])
         rows = [_parts(fit) for fit in fits]
         coef, intercept, dual, support = (_joined(part) for part in zip(*rows, strict=True))
-        return row(coef, intercept, dual, support, len(self.X))
+        return row(coef, intercept, dual, support, self.X.shape[0])
 
     def _kernel_machine(self, values: Mapping[str, float]) -> Array:
         kernel = {"gamma": 1 / self.X.shape[1], **self.kernel, **values}
@@ -192,4 +192,4 @@ def _dual(settings: Mapping[str, Any], X: Array) -> bool:
         return bool(dual)
     if settings.get("loss") == "hinge":
         return True
-    return settings.get("penalty") != "l1" and len(X) < X.shape[1]
+    return settings.get("penalty") != "l1" and X.shape[0] < X.shape[1]

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy import stats
+from scipy.sparse import issparse
 from scipy.spatial.distance import cdist
 
 from divulge.arrays import Array
+from divulge.solvers.stationarity import sparse
 from divulge.solvers.stationarity.losses import LOSSES, Loss
 
 BLOCK = 100_000  # numbers in a block of rows: under a megabyte, which stays in the cache; changes no sum but its rounding
@@ -112,8 +114,10 @@ def gradient(loss: Loss, X: Array, Y: Array, W: Array, c: Array, weight: Array, 
 
     X (n, d), targets Y (n, outputs), W (outputs, d), c (outputs,), weight (n,).
     With a squared loss and a free intercept the residuals add up to nothing, so columns may be centred, which cancels
-    less. One pass over blocks of rows that stay in the cache: on large data the time is all memory.
+    less. One pass over blocks of rows that stay in the cache: on large data the time is all memory. A sparse X stays sparse.
     """
+    if issparse(X):
+        return Gradient(*sparse.gradient(loss, X, Y, W, c, weight, centred))
     d = X.shape[1]
     mean = weight @ X / weight.sum() if centred else np.zeros(d)
     c = c + W @ mean
@@ -142,7 +146,7 @@ def gradient(loss: Loss, X: Array, Y: Array, W: Array, c: Array, weight: Array, 
 def at_zero(loss: Loss, X: Array, Y: Array, level: Array, weight: Array) -> tuple[Array, Array]:
     """∇_W (outputs, d) and ∇_c (outputs,) of the loss at W = 0 and c = `level` (outputs,)."""
     first = weight[:, None] * loss.first_derivative(np.broadcast_to(level, Y.shape), Y)
-    return first.T @ X, first.sum(axis=0)
+    return (X.T @ first).T, first.sum(axis=0)
 
 
 def systems(
