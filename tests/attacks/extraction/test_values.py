@@ -301,3 +301,21 @@ def test_rounded_probabilities_are_said_to_be_rounded(decimals: int) -> None:
     finding = extract(weights(*network(20, 10, 4)), lambda Z: np.round(softmax(Z, axis=1), decimals))
     assert finding.verdict is Verdict.NOT_APPLICABLE
     assert "rounded" in finding.summary
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.0, 6.0), (-1.0, 1.0)], ids=["relu6", "hardtanh"])
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_units_that_saturate_are_copied_as_pairs_that_stay_parallel(low: float, high: float, outputs: int) -> None:
+    into, bias, out, constant = network(12, 9, outputs)
+
+    def value(X: Array) -> Array:
+        return np.asarray(np.clip(X @ (4 * into).T + bias, low, high) @ out.T + constant)
+
+    finding = ValueExtraction()(Predictions(value, 12, "saturating"), context=Context(1))
+    copy = loot(finding)
+    assert copy.exact
+    assert len(copy.layers[0][1]) == 18
+    assert any("9 pairs" in note for note in finding.notes)
+    X = np.random.default_rng(5).standard_normal((500, 12))
+    for size in (0.1, 1, 100, 1e5):
+        assert np.abs(copy.predict(size * X) - value(size * X)).max() < 1e-6

@@ -26,6 +26,8 @@ LOSS = 3e3
 "Times the noise of values, where that is more: what is lost on the way from values to slopes to units."
 REACHED = 1.5
 "Times the largest size: a point of that size is as far out as this at most, in more than a few dimensions."
+GROWING = 0.1
+"Of the steepest growth of values with the size of points: where it is less they saturate. Those of ReLU networks go on."
 CONSTANT = "the model gives the same answer at all {}: there is no network to find"
 ILLEGIBLE = "the answers are probabilities of 0 or 1 wherever one looks: no logits can be read from them"
 
@@ -113,6 +115,12 @@ class CheckPoints:
         sizes = np.unique(self.sizes)
         return self.scale * float(max(self.spread_at(size) / max(size, self.scale) for size in sizes))
 
+    def steep_up_to(self) -> float:
+        """The largest size at which values still grow with it; farther out units that saturate are steps to a line."""
+        sizes = np.unique(self.sizes)
+        growth = np.array([self.spread_at(size) / size for size in sizes])
+        return float(sizes[growth >= GROWING * growth.max()].max())
+
     @property
     def largest(self) -> float:
         return float(self.sizes.max())
@@ -127,9 +135,17 @@ class CheckPoints:
         steepest = float(np.abs(self.A / np.maximum(self.sizes / self.scale, 1)[:, None]).max())
         return max(steepest * self.digits.relative / affine.ROUNDING, self.cut, self.repeats)
 
-    def off(self, values: Array) -> Array:
-        """‖ẑ - z‖∞ (n,) of a copy's values ẑ (n, o), in units of what is allowed: above 1 a point does not agree."""
-        return np.asarray(np.abs(values - self.A).max(1) / self._allowed())
+    def off(self, values: Array, slopes: Array | None = None) -> Array:
+        """‖ẑ - z‖∞ (n,) of a copy's values ẑ (n, o), in units of what is allowed: above 1 a point does not agree.
+
+        With slopes (n, o, d) of the copy, its directions may be off by as much as its values: on the slope of a unit that
+        saturates far away, values are steeper than their spread there tells.
+        """
+        allowed = self._allowed()
+        if slopes is not None:
+            sizes = np.sqrt(np.mean(self.X**2, axis=1))
+            allowed = np.maximum(allowed, self.accuracy * sizes * np.linalg.norm(slopes, axis=2).max(1))
+        return np.asarray(np.abs(values - self.A).max(1) / allowed)
 
     def _allowed(self) -> Array:
         """Relative to how values vary at points of that size or of the usual one, if that is more; or a digit of theirs."""

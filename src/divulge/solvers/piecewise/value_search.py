@@ -46,13 +46,16 @@ class ValueSearch:
     def search(self, most: int) -> TwoLayer:
         """Look along another line with at most so many kinks, and return the best copy; raises `Unsuitable`."""
         other = self._another_line(most)
+        parallel, pairs = other.saturating()
+        if pairs and self.off(parallel).max() <= self.off(other).max():
+            other = parallel
         if self.copy is None or self.off(other).max() <= self.off(self.copy).max():
             self.copy = other
         return self.copy
 
     def off(self, copy: TwoLayer) -> Array:
         """How far off a copy is at each check point, in units of what is allowed."""
-        return self.checks.off(copy.values(self.checks.X))
+        return self.checks.off(copy.values(self.checks.X), copy.pieces(self.checks.X)[:, :, :-1])
 
     def negligible(self, copy: TwoLayer) -> float:
         """The size of a kink that is rounding."""
@@ -68,7 +71,8 @@ class ValueSearch:
         self.lines += 1
         if copy is not None:
             wrong = checks.sizes[self.off(copy) > 1]
-            checks.scale = max(checks.usual, float(self.rng.choice([wrong.min(), self.rng.choice(wrong)])))
+            wanted = float(self.rng.choice([wrong.min(), self.rng.choice(wrong)]))
+            checks.scale = max(checks.usual, min(wanted, checks.steep_up_to()))
         for _ in range(SHRINKS):
             try:
                 survey = self._survey(most)
