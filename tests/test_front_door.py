@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.neural_network import MLPClassifier
 
-from divulge import Gradients, Weights, audit, cli
+from divulge import Gradients, Predictions, Weights, audit, cli
 from divulge.attacks import GradientExtraction
 from divulge.serving import Server, on_mlserver, served
 from divulge.solvers.shared import synthetic_images
@@ -274,3 +275,17 @@ def test_in_python_a_service_gives_its_pictures_away(strokes: str) -> None:
     service = Gradients.at(strokes, output="value", explanation="output:gradient", pictures=[20, 20], mean="mean.npy")
     found = audit(service, attacks=["answer-directions", "span-reconstruction"])
     assert [one.verdict.value for one in found.record.findings] == ["none found", "leak"]
+
+
+def test_a_binary_classifier_in_memory_gives_up_its_weights_by_its_probabilities(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((200, 7))
+    y = (X[:, 0] * X[:, 1] + X[:, 2] > 0).astype(int)
+    model = MLPClassifier((8,), max_iter=50, tol=0.1, random_state=0).fit(X, y)
+    done = audit(Predictions.of(model), attacks=["value-extraction"], out=tmp_path / "run")
+    (finding,) = done.leaks
+    assert finding.loot is not None
+    assert finding.loot.exact
+    (W, V), (b, c) = model.coefs_, model.intercepts_
+    logit = np.maximum(X @ W + b, 0) @ V + c
+    assert np.abs(finding.loot.predict(X) @ [[-1.0], [1.0]] - logit).max() < 1e-6

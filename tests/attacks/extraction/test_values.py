@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 from scipy.special import expit, softmax
+from sklearn.datasets import load_breast_cancer
+from sklearn.neural_network import MLPClassifier
 
 from divulge import Candidates, Context, Finding, Predictions, Verdict, Weights
 from divulge.arrays import Array
@@ -180,6 +182,32 @@ def test_a_single_probability_is_read_as_a_logit() -> None:
     assert error(extract(weights(*network(20, 10)), expit)) < 1e-6
 
 
+@pytest.mark.parametrize("steep", [1.0, 10.0])
+@pytest.mark.parametrize("swapped", [False, True])
+def test_a_sigmoid_beside_its_complement_is_read_where_it_has_digits(steep: float, swapped: bool) -> None:
+    into, bias, out, constant = network(20, 10)
+    finding = extract(
+        weights(into, bias, steep * out, constant), lambda Z: np.hstack([1 - expit(Z), expit(Z)])[:, :: -1 if swapped else 1]
+    )
+    copy = loot(finding)
+    assert copy.exact
+    X = np.random.default_rng(5).standard_normal((500, 20))
+    true = np.maximum(X @ into.T + bias, 0) @ (steep * out).T + constant
+    logit = (copy.predict(X) @ [[-1.0], [1.0]]) * (-1 if swapped else 1)
+    assert np.abs(logit - true).max() < 1e-6 * true.std()
+
+
+def test_binary_probabilities_of_an_mlp_are_copied() -> None:
+    X, y = load_breast_cancer(return_X_y=True)
+    X = (X - X.mean(0)) / X.std(0)
+    model = MLPClassifier((12,), max_iter=60, random_state=0, tol=0.1).fit(X, y)
+    finding = ValueExtraction()(Predictions.of(model), context=Context(1))
+    assert loot(finding).exact, finding.summary
+    (W, V), (b, c) = model.coefs_, model.intercepts_
+    true = np.maximum(X @ W + b, 0) @ V + c
+    assert np.abs(loot(finding).predict(X) @ [[-1.0], [1.0]] - true).max() < 1e-6
+
+
 def test_few_decimals_are_refused_and_many_are_enough() -> None:
     model = weights(*network(20, 10))
     coarse = extract(model, lambda Z: np.round(Z, 3))
@@ -301,3 +329,21 @@ def test_rounded_probabilities_are_said_to_be_rounded(decimals: int) -> None:
     finding = extract(weights(*network(20, 10, 4)), lambda Z: np.round(softmax(Z, axis=1), decimals))
     assert finding.verdict is Verdict.NOT_APPLICABLE
     assert "rounded" in finding.summary
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.0, 6.0), (-1.0, 1.0)], ids=["relu6", "hardtanh"])
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_units_that_saturate_are_copied_as_pairs_that_stay_parallel(low: float, high: float, outputs: int) -> None:
+    into, bias, out, constant = network(12, 9, outputs)
+
+    def value(X: Array) -> Array:
+        return np.asarray(np.clip(X @ (4 * into).T + bias, low, high) @ out.T + constant)
+
+    finding = ValueExtraction()(Predictions(value, 12, "saturating"), context=Context(1))
+    copy = loot(finding)
+    assert copy.exact
+    assert len(copy.layers[0][1]) == 18
+    assert any("9 pairs" in note for note in finding.notes)
+    X = np.random.default_rng(5).standard_normal((500, 12))
+    for size in (0.1, 1, 100, 1e5):
+        assert np.abs(copy.predict(size * X) - value(size * X)).max() < 1e-6

@@ -101,3 +101,30 @@ def test_a_jump_without_a_slope_is_a_constant() -> None:
     X = rng.standard_normal((50, 4))
     assert odd.merged(0.0).units == 6
     np.testing.assert_allclose(odd.merged(0.0).values(X), odd.values(X))
+
+
+@pytest.mark.parametrize("flipped", [False, True])
+def test_pairs_that_nearly_take_each_other_back_are_made_to_do_so_exactly(flipped: bool) -> None:
+    rng = np.random.default_rng(4)
+    normals, shift, jumps = rng.standard_normal((3, 5)), rng.standard_normal(3), rng.standard_normal((2, 3))
+    into = np.concatenate([normals, 2 * normals + 1e-9 * rng.standard_normal((3, 5))])
+    bias, out = np.concatenate([shift, 2 * (shift - 1)]), np.concatenate([jumps, -jumps / 2], axis=1)
+    linear, constant = np.zeros((2, 5)), np.zeros(2)
+    if flipped:  # v relu(z) = v relu(-z) + v z
+        linear, constant = jumps @ normals, jumps @ shift
+        into[:3], bias[:3] = -into[:3], -bias[:3]
+    copy, pairs = TwoLayer(into, bias, out, linear, constant).saturating()
+    assert pairs == 3
+    far = 1e9 * rng.standard_normal((200, 5))
+    assert np.abs(copy.values(far) - np.clip(far @ normals.T + shift, 0, 1) @ jumps.T).max() < 1e-5
+
+
+def test_units_with_other_jumps_or_directions_are_no_pairs() -> None:
+    rng = np.random.default_rng(4)
+    into, out = rng.standard_normal((6, 5)), rng.standard_normal((2, 6))
+    parallel = TwoLayer(np.concatenate([into, into]), rng.standard_normal(12), np.concatenate([out, 0.99 * -out], axis=1),
+                        np.zeros((2, 5)), np.zeros(2))  # fmt: skip
+    assert parallel.saturating()[1] == 0
+    turned = TwoLayer(np.concatenate([into, into[:, ::-1]]), parallel.bias, np.concatenate([out, -out], axis=1),
+                      parallel.linear, parallel.constant)  # fmt: skip
+    assert turned.saturating()[1] == 0

@@ -38,6 +38,9 @@ AGAIN = 0.5  # times as many more, each time another copy is checked: for the sa
 SHIFT = "Probabilities stay the same when all logits grow alike, so those of the copy are given with sum 0."
 LOGIT = "The answers are probabilities of one class; the copy gives their logits."
 PLAIN = "The layers are those of a plain network with as many units as kinks were found."
+SATURATING = (
+    "{} pairs of units are parallel and take back what each other adds: an activation that saturates, as ReLU6 does."
+)
 PAIRED = "Which side of a kink is on could not be settled for all units, so pairs of units add what is linear."
 
 
@@ -143,7 +146,9 @@ def _checked(search: ValueSearch, copy: TwoLayer, context: Context) -> Differenc
 def _leak(copy: TwoLayer, search: ValueSearch, bound: DifferenceBound) -> Finding[Weights]:
     checks = search.checks
     layers, plain = copy.merged(search.negligible(copy)).layers(max(NEGLIGIBLE, checks.accuracy))
-    if (checks.off(Weights(layers).predict(checks.X)) > 1).any():  # what was dropped as rounding was more
+    if (
+        checks.off(Weights(layers).predict(checks.X), copy.pieces(checks.X)[:, :, :-1]) > 1
+    ).any():  # what was dropped as rounding was more
         layers, plain = copy.layers(0.0)
     error = checks.error(copy.values(checks.X))
     exact = checks.accuracy <= EXACT and checks.largest > checks.usual  # nearer by, units may be missed
@@ -164,6 +169,7 @@ def _leak(copy: TwoLayer, search: ValueSearch, bound: DifferenceBound) -> Findin
             f"Units that move no value by {checks.accuracy:.0e} of the spread at points up to {checks.largest:g} in "
             "every coordinate would not have been seen.",
             PLAIN if plain else PAIRED,
+            *([SATURATING.format(pairs)] if (pairs := copy.saturating()[1]) else []),
             *([SHIFT] if checks.link is affine.SOFTMAX else []),
             *([LOGIT] if checks.link is affine.LOGISTIC else []),
         ),

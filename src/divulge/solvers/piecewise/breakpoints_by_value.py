@@ -125,14 +125,15 @@ def measure_noise(ask: Ask, places: Array) -> Noise:
     return Noise(level, bool(bent.sum() > 1 and (bent | flat).all()))
 
 
-def find_kinks(ask: Ask, reach: float, noise: Noise, spread: float, most: int) -> Kinks:
-    """All kinks between -reach and reach; `spread` is how much values vary near the origin.
+def find_kinks(ask: Ask, reach: float | tuple[float, float], noise: Noise, spread: float, most: int) -> Kinks:
+    """All kinks between -reach and reach, or from one end to the other; `spread` is how much values vary near the origin.
 
     Between two known pieces their lines cross where a single kink would be. Values beside the crossing either confirm it
     or show a piece between the two. All that is open is asked about in one call a round.
     """
     step = float(np.clip(np.cbrt(noise.level / spread), *STEPS))
-    ends = np.array([-reach, -0.9 * reach, 0.9 * reach, reach])
+    low, high = reach if isinstance(reach, tuple) else (-reach, reach)
+    ends = np.array([low, 0.9 * low, 0.9 * high, high])
     values = ask(ends)
     pieces = [Piece(*ends[:2], *values[:2]), Piece(*ends[2:], *values[2:])]
     search = _GapSearch(ask, noise, step)

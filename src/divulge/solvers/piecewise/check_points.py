@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from divulge.arrays import Array
+from divulge.solvers.piecewise.legibility import LEGIBLE, Legibility
 from divulge.solvers.shared import affine
 
 Ask = Callable[[Array], Array]
@@ -18,14 +19,16 @@ FEWEST = 8
 "Points that have to be readable: of 24, the fewest there may be, those of three sizes."
 SHRINK, SHRINKS = 4.0, 12
 "By how much points are drawn nearer until probabilities can be read, and how often: 4¹² = 2e7, any unit of measurement."
-LEGIBLE = 1e-4
-"The logit of a single probability this near to 1 has lost four of its sixteen digits."
+SIDES = 0.5, 0.25
+"Of the points of a size that have to be readable so that lines are followed there; less where one side never is."
 FINE = 1e-7
 "Of the spread: so far off, a copy agrees where answers have all digits. The widest ones measured were off by 3e-8."
 LOSS = 3e3
 "Times the noise of values, where that is more: what is lost on the way from values to slopes to units."
 REACHED = 1.5
 "Times the largest size: a point of that size is as far out as this at most, in more than a few dimensions."
+GROWING = 0.1
+"Of the steepest growth of values with the size of points: where it is less they saturate. Those of ReLU networks go on."
 CONSTANT = "the model gives the same answer at all {}: there is no network to find"
 ILLEGIBLE = "the answers are probabilities of 0 or 1 wherever one looks: no logits can be read from them"
 
@@ -47,12 +50,13 @@ class CheckPoints:
         for _ in range(SHRINKS):
             sizes = self.usual * relative
             X = sizes[:, None] * directions
-            answers = self._answers(X)
+            answers = self.answers(X)
             _refuse_labels(answers)
             self.link = _link(answers, relative)
-            readable = _readable(self.link, answers)
+            self.legibility = Legibility.of(self.link, answers)
+            readable = self.legibility.readable(answers)
             shares = {size: readable[relative == size].mean() for size in SIZES}
-            readable &= np.array([shares[size] >= 0.5 for size in relative])  # elsewhere no line could be followed
+            readable &= np.array([shares[size] >= SIDES[self.legibility.lossy] for size in relative])
             if readable[relative <= 1].all() and readable.sum() >= FEWEST:
                 break
             self.usual /= SHRINK
@@ -65,7 +69,7 @@ class CheckPoints:
         "What decimals that were cut are worth in outputs, at usual points: of probabilities, more the smaller they are."
         self.scale = self.usual
         "The size of points at which values are compared now: that of the line under way."
-        self.repeats = float(np.abs(self._answers(X[:1]) - answers[:1]).max())
+        self.repeats = float(np.abs(self.answers(X[:1]) - answers[:1]).max())
         "How far two answers at one point differ,"
         self.noisy = self.repeats > affine.ROUNDING * self.digits.relative * float(np.abs(answers[0]).max())
         "and whether that is more than rounding."
@@ -74,7 +78,7 @@ class CheckPoints:
         if not self.spread:
             raise Unsuitable(CONSTANT.format("points of one size"))
 
-    def _answers(self, X: Array) -> Array:
+    def answers(self, X: Array) -> Array:
         return np.asarray(self.ask(X), float).reshape(len(X), -1)
 
     def draw(self, count: int, rng: np.random.Generator) -> Array:
@@ -87,8 +91,8 @@ class CheckPoints:
         known, lengths = np.unique(self.sizes), np.sqrt(np.mean(X**2, axis=1))
         near = (lengths > 0) & (lengths <= REACHED * known[-1])
         X, lengths = X[near], lengths[near]
-        answers = self._answers(X) if len(X) else np.zeros((0, self.A.shape[1]))
-        readable = _readable(self.link, answers)
+        answers = self.answers(X) if len(X) else np.zeros((0, self.A.shape[1]))
+        readable = self.legibility.readable(answers)
         X, scores = X[readable], self.link.scores(answers[readable])
         nearest = np.abs(np.log(lengths[readable][:, None] / known)).argmin(1)
         self.X, self.A = np.concatenate([self.X, X]), np.concatenate([self.A, scores])
@@ -97,10 +101,18 @@ class CheckPoints:
 
     def value(self, X: Array) -> Array:
         """Outputs z (n, o) of the model; raises `Illegible`."""
-        answers = self._answers(X)
-        if not _readable(self.link, answers).all():
+        answers = self.answers(X)
+        if not self.legibility.readable(answers).all():
             raise Illegible
         return self.link.scores(answers)
+
+    def value_or_nan(self, X: Array) -> Array:
+        """Outputs z (n, o) of the model, nan where they cannot be read."""
+        answers = self.answers(X)
+        readable = self.legibility.readable(answers)
+        values = np.full(answers.shape, np.nan)
+        values[readable] = self.link.scores(answers[readable])
+        return values
 
     def spread_at(self, size: float) -> float:
         """The standard deviation of values at points of one size, of the output that varies most."""
@@ -112,6 +124,12 @@ class CheckPoints:
         """How much values vary at points of size `scale`, or would if they did as farther out."""
         sizes = np.unique(self.sizes)
         return self.scale * float(max(self.spread_at(size) / max(size, self.scale) for size in sizes))
+
+    def steep_up_to(self) -> float:
+        """The largest size at which values still grow with it; farther out units that saturate are steps to a line."""
+        sizes = np.unique(self.sizes)
+        growth = np.array([self.spread_at(size) / size for size in sizes])
+        return float(sizes[growth >= GROWING * growth.max()].max())
 
     @property
     def largest(self) -> float:
@@ -125,11 +143,19 @@ class CheckPoints:
     def least_noise(self) -> float:
         """What the digits of the answers leave at the origin of a line."""
         steepest = float(np.abs(self.A / np.maximum(self.sizes / self.scale, 1)[:, None]).max())
-        return max(steepest * self.digits.relative / affine.ROUNDING, self.cut, self.repeats)
+        return max(steepest * self.digits.relative / affine.ROUNDING, self.cut, self.repeats, self.legibility.noise)
 
-    def off(self, values: Array) -> Array:
-        """‖ẑ - z‖∞ (n,) of a copy's values ẑ (n, o), in units of what is allowed: above 1 a point does not agree."""
-        return np.asarray(np.abs(values - self.A).max(1) / self._allowed())
+    def off(self, values: Array, slopes: Array | None = None) -> Array:
+        """‖ẑ - z‖∞ (n,) of a copy's values ẑ (n, o), in units of what is allowed: above 1 a point does not agree.
+
+        With slopes (n, o, d) of the copy, its directions may be off by as much as its values: on the slope of a unit that
+        saturates far away, values are steeper than their spread there tells.
+        """
+        allowed = self._allowed()
+        if slopes is not None:
+            sizes = np.sqrt(np.mean(self.X**2, axis=1))
+            allowed = np.maximum(allowed, self.accuracy * sizes * np.linalg.norm(slopes, axis=2).max(1))
+        return np.asarray(np.abs(values - self.A).max(1) / allowed)
 
     def _allowed(self) -> Array:
         """Relative to how values vary at points of that size or of the usual one, if that is more; or a digit of theirs."""
@@ -152,15 +178,6 @@ def _link(answers: Array, sizes: Array) -> affine.Link:
         return affine.SOFTMAX if affine.adds_to_one(answers) else affine.IDENTITY
     far = answers[sizes >= np.median(sizes)]
     return affine.LOGISTIC if (np.minimum(far, 1 - far) < LEGIBLE).mean() > 0.5 else affine.IDENTITY
-
-
-def _readable(link: affine.Link, answers: Array) -> Array:
-    """(n,): whether all logits of a row can be read."""
-    if link is affine.SOFTMAX:
-        return np.asarray((answers > np.finfo(float).tiny).all(1))
-    if link is affine.LOGISTIC:
-        return np.asarray(((answers > LEGIBLE) & (answers < 1 - LEGIBLE)).all(1))
-    return np.ones(len(answers), dtype=bool)
 
 
 def _slope(answers: Array) -> Array:

@@ -13,6 +13,7 @@ from divulge.arrays import Array, TwoLayers
 
 BATCH = 2**24  # numbers of one intermediate array: 128 MiB
 PARALLEL = 1e-7  # two hyperplanes whose normalised coefficients differ by less are one
+OPPOSITE = 1e-4  # of a unit's direction and jump: so nearly alike two units are one that saturates; errors are below 1e-6
 WHOLE = 0.1  # how far from 0 and 1 the share of a unit may come out before it counts as unknown
 NEGLIGIBLE = 1e-6  # of the slopes: a linear part no larger is rounding, and dropped
 SEARCHABLE = 2500  # units for which a linear programme is solved
@@ -81,6 +82,31 @@ class TwoLayer:
             out[:, second] = 0
         kept = np.linalg.norm(out, axis=0) > negligible
         return TwoLayer(into[kept], bias[kept], out[:, kept], linear, constant)
+
+    def saturating(self) -> tuple[TwoLayer, int]:
+        """The same function with units that take back what another one adds, v relu(z) - v relu(z - c), exactly parallel.
+
+        Such a pair is one unit of an activation that saturates, as ReLU6 and hard tanh do; also how many there are. Without
+        this, errors of the two directions would grow with the distance where both are on and the sum is constant.
+        """
+        lengths = np.linalg.norm(self.into, axis=1)
+        into, bias, out = self.into.copy(), self.bias.copy(), self.out.copy()
+        linear, constant = self.linear.copy(), self.constant.copy()
+        pairs = _opposite(into, out)
+        for first, second in pairs:
+            jump = (out[:, first] * lengths[first] - out[:, second] * lengths[second]) / 2
+            normal, other = into[first] / lengths[first], into[second] / lengths[second]
+            normal = (normal + np.copysign(1, normal @ other) * other) / 2
+            for unit, rise in ((first, jump), (second, -jump)):
+                sign = np.copysign(1, into[unit] @ normal)
+                into[unit], bias[unit], out[:, unit] = normal, sign * bias[unit] / lengths[unit], rise
+                if sign < 0:  # v relu(-z) = v relu(z) - v z
+                    linear -= np.outer(rise, normal)
+                    constant -= rise * bias[unit]
+        steepest = float((np.linalg.norm(out, axis=0) * np.linalg.norm(into, axis=1)).max(initial=0))
+        if pairs and np.abs(linear).max() <= NEGLIGIBLE * steepest:
+            linear = np.zeros_like(linear)
+        return TwoLayer(into, bias, out, linear, constant), len(pairs)
 
     def layers(self, tolerance: float = NEGLIGIBLE) -> tuple[TwoLayers, bool]:
         """A ReLU network that computes this, balanced, and whether its units alone do, as in one that was trained.
@@ -156,6 +182,27 @@ def weight_error(copy: TwoLayers, true: TwoLayers) -> float:
         one_each = len(nearest) and len(np.unique(nearest)) == len(nearest)
         error = max(error, float(np.abs(units - (copies[nearest] if one_each else 0)).max()))
     return error / largest
+
+
+def _opposite(into: Array, out: Array) -> list[tuple[int, int]]:
+    """Pairs of units (first, second), each unit at most once, with parallel hyperplanes and opposite jumps."""
+    lengths = np.linalg.norm(into, axis=1)
+    jumps = (out * lengths).T
+    sizes = np.linalg.norm(jumps, axis=1)
+    normals = into / np.maximum(lengths, np.finfo(float).tiny)[:, None]
+    free, found = sizes > 0, []
+    for first in np.flatnonzero(free):
+        others = np.flatnonzero(free & (np.arange(len(sizes)) > first))
+        others = others[np.linalg.norm(jumps[others] + jumps[first], axis=1) <= OPPOSITE * sizes[first]]
+        if not free[first] or not len(others):
+            continue
+        signs = np.copysign(1, normals[others] @ normals[first])
+        apart = np.linalg.norm(signs[:, None] * normals[others] - normals[first], axis=1)
+        if apart.min() <= OPPOSITE:
+            second = int(others[apart.argmin()])
+            free[[first, second]] = False
+            found.append((int(first), second))
+    return found
 
 
 def _coincident(into: Array, bias: Array, parallel: float) -> Iterator[tuple[int, int]]:

@@ -45,11 +45,14 @@ class FramedLine:
 
     @classmethod
     def random(cls, dimension: int, scale: float, rng: np.random.Generator) -> FramedLine:
-        origin, direction = scale * rng.standard_normal((2, dimension))
+        return cls.along(*scale * rng.standard_normal((2, dimension)))
+
+    @classmethod
+    def along(cls, origin: Array, direction: Array) -> FramedLine:
         mirror = direction / np.linalg.norm(direction)
         mirror[0] += np.copysign(1, mirror[0])
         mirror /= np.linalg.norm(mirror)
-        return cls(origin, direction, np.eye(dimension)[1:] - 2 * np.outer(mirror[1:], mirror))
+        return cls(origin, direction, np.eye(len(direction))[1:] - 2 * np.outer(mirror[1:], mirror))
 
     def at(self, t: Array) -> Array:
         return np.asarray(self.origin + np.multiply.outer(t, self.direction))
@@ -75,12 +78,19 @@ class Survey:
         return float(errors[_path(self.kinks.jumps, errors)].max())
 
 
-def extended(copy: TwoLayer, value: Value, survey: Survey, accuracy: float, rng: np.random.Generator) -> TwoLayer:
+def extended(
+    copy: TwoLayer,
+    value: Value,
+    survey: Survey,
+    accuracy: float,
+    rng: np.random.Generator,
+    anywhere: Value | None = None,
+) -> TwoLayer:
     """The copy with a unit for every kink it has not got, without those that are not there, and right on the line.
 
     Between two cells the slope changes by Σ jump ⊗ normal over the kinks between. As many kinks as there are outputs
     are solved for at once: their jumps along the line are known. `accuracy` is relative to the spread: a unit of the copy
-    that is off by less is kept.
+    that is off by less is kept. `anywhere` gives nan where `value` would raise, at points that need not be readable.
     """
     line, kinks, spread = survey.line, survey.kinks, survey.spread
     copy, new = _unmatched(copy, line, kinks, accuracy * spread)
@@ -96,7 +106,7 @@ def extended(copy: TwoLayer, value: Value, survey: Survey, accuracy: float, rng:
         group = slice(*path[early])
         normals = _normals(line, jumps[group], slopes[early[1]] - slopes[early[0]])
         off = spread * float(cells.errors(chosen[early]).sum()) / np.abs(jumps[group]).max(1)
-        _same_elsewhere(value, survey, places[group], jumps[group], normals, off, rng)
+        _same_elsewhere(anywhere or value, survey, places[group], jumps[group], normals, off, rng)
     late = [index for index in range(len(path)) if index not in early]
     slopes[late] = cells.slopes(chosen[late], value, rng)
     known = copy.pieces(line.at(cells.places[chosen]))[:, :, :-1]

@@ -9,6 +9,7 @@ import numpy as np
 from divulge.arrays import Array
 from divulge.solvers.piecewise.breakpoints_by_value import Broken, Noise, TooManyKinks, find_kinks, measure_noise
 from divulge.solvers.piecewise.check_points import ILLEGIBLE, SHRINK, SHRINKS, SIZES, CheckPoints, Illegible, Unsuitable
+from divulge.solvers.piecewise.legibility import legible_line
 from divulge.solvers.piecewise.two_layer import TwoLayer
 from divulge.solvers.piecewise.units_by_value import Deeper, FramedLine, Survey, extended
 from divulge.solvers.shared import affine
@@ -46,13 +47,16 @@ class ValueSearch:
     def search(self, most: int) -> TwoLayer:
         """Look along another line with at most so many kinks, and return the best copy; raises `Unsuitable`."""
         other = self._another_line(most)
+        parallel, pairs = other.saturating()
+        if pairs and self.off(parallel).max() <= self.off(other).max():
+            other = parallel
         if self.copy is None or self.off(other).max() <= self.off(self.copy).max():
             self.copy = other
         return self.copy
 
     def off(self, copy: TwoLayer) -> Array:
         """How far off a copy is at each check point, in units of what is allowed."""
-        return self.checks.off(copy.values(self.checks.X))
+        return self.checks.off(copy.values(self.checks.X), copy.pieces(self.checks.X)[:, :, :-1])
 
     def negligible(self, copy: TwoLayer) -> float:
         """The size of a kink that is rounding."""
@@ -68,7 +72,8 @@ class ValueSearch:
         self.lines += 1
         if copy is not None:
             wrong = checks.sizes[self.off(copy) > 1]
-            checks.scale = max(checks.usual, float(self.rng.choice([wrong.min(), self.rng.choice(wrong)])))
+            wanted = float(self.rng.choice([wrong.min(), self.rng.choice(wrong)]))
+            checks.scale = max(checks.usual, min(wanted, checks.steep_up_to()))
         for _ in range(SHRINKS):
             try:
                 survey = self._survey(most)
@@ -88,18 +93,20 @@ class ValueSearch:
     def _survey(self, most: int) -> Survey:
         """The kinks on a fresh line."""
         checks = self.checks
-        line = FramedLine.random(checks.dimension, checks.scale, self.rng)
+        line, low, high = self._line()
 
         def ask(t: Array) -> Array:
             return checks.value(line.at(t))
 
-        noise = measure_noise(ask, min(1.0, self.reach / 10) * np.array(PLACES))
+        noise = measure_noise(ask, min(1.0, -low / 10, high / 10) * np.array(PLACES))
         noise = replace(noise, level=max(noise.level, checks.least_noise()))
         checks.coarseness = max(checks.coarseness, noise.level / checks.spread)
         self._refuse(noise)
         try:
-            reach = min(self.reach, FAR * checks.spread / noise.level)
-            return Survey(line, find_kinks(ask, reach, noise, checks.spread, most), noise, checks.spread)
+            reach = FAR * checks.spread / noise.level
+            return Survey(
+                line, find_kinks(ask, (max(low, -reach), min(high, reach)), noise, checks.spread, most), noise, checks.spread
+            )
         except TooManyKinks as error:
             raise Unsuitable(
                 f"the slope changes more than {error.kinks} times on one line: the model is curved, or has more units"
@@ -108,11 +115,25 @@ class ValueSearch:
             self._refuse_rounded_probabilities()
             raise Unsuitable("the answers jump from one value to another: the model is not continuous") from None
 
+    def _line(self) -> tuple[FramedLine, float, float]:
+        """A fresh line, and from where to where to look along it."""
+        checks = self.checks
+        if not checks.legibility.lossy:
+            return FramedLine.random(checks.dimension, checks.scale, self.rng), -self.reach, self.reach
+        line, low, high = legible_line(
+            checks.answers, checks.legibility, checks.dimension, checks.scale, self.reach, self.rng
+        )
+        if not low < 0 < high:
+            raise Illegible
+        return line, low, high
+
     def _extended(self, survey: Survey) -> TwoLayer:
         outputs = self.checks.A.shape[1]
         start = self.copy or TwoLayer.affine(np.zeros((outputs, self.checks.dimension)), np.zeros(outputs))
         try:
-            return extended(start, self.checks.value, survey, CLOSER * self.checks.accuracy, self.rng)
+            return extended(
+                start, self.checks.value, survey, CLOSER * self.checks.accuracy, self.rng, self.checks.value_or_nan
+            )
         except Deeper as error:
             raise Unsuitable(f"the model has more than one hidden layer: {error}") from None
 
