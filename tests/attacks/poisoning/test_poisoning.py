@@ -15,7 +15,7 @@ from divulge.attacks import Poisoning
 from divulge.attacks.poisoning import campaign
 from divulge.attacks.poisoning.learners import learner_of
 from divulge.attacks.poisoning.outcome import PoisonedPipelines
-from divulge.attacks.poisoning.records import Campaign, FailedTraining, PoisonBatch, Setting
+from divulge.attacks.poisoning.records import Campaign, FailedTraining, PoisonLevel, Setting
 from divulge.auditing import audit
 from divulge.contract import Array, Curve, Finding, ImagePairs, Poison
 from divulge.contract.truth import Truth
@@ -23,7 +23,7 @@ from divulge.errors import BadInput, NotApplicable
 
 pytestmark = pytest.mark.slow
 
-QUICK: dict[str, Any] = {"points": 12, "batch": 6, "iterations": 15, "starts": 2}
+QUICK: dict[str, Any] = {"points": 12, "batch": 6, "iterations": 40, "starts": 2}
 
 
 @pytest.fixture(scope="module")
@@ -223,7 +223,7 @@ def test_a_network_is_poisoned_by_name_or_as_a_module() -> None:
     X = rng.normal(size=(160, 2)) * 1.2
     y = (X[:, 0] > 0).astype(int)
     X[:, 0] += 0.7 * (2 * y - 1)
-    options: dict[str, Any] = {"points": 8, "batch": 8, "iterations": 8, "starts": 1, "alone": True}
+    options: dict[str, Any] = {"points": 8, "batch": 8, "iterations": 32, "starts": 1, "alone": True}
     options["hyperparameter"] = "fixed"
     options |= {"regime": "early-stopped", "epochs": 40, "rate": 0.5, "step": 0.2}
     torch.manual_seed(0)
@@ -324,7 +324,7 @@ def test_finished_levels_are_kept_when_a_run_is_interrupted(
     whole = audit(held, **given, out=tmp_path / "whole")
     real, before, interrupted = campaign.contribute, [], [True]
 
-    def counted(state: Campaign, rng: np.random.Generator, **rest: Any) -> PoisonBatch | FailedTraining:
+    def counted(state: Campaign, rng: np.random.Generator, **rest: Any) -> PoisonLevel | FailedTraining:
         before.append(len(state.points))
         if before[-1] and interrupted:
             raise KeyboardInterrupt
@@ -346,7 +346,7 @@ def failing(after: int) -> Any:
     """A step that gives up once so many points are there."""
     real = campaign.contribute
 
-    def contribute(state: Campaign, rng: np.random.Generator, **rest: Any) -> PoisonBatch | FailedTraining:
+    def contribute(state: Campaign, rng: np.random.Generator, **rest: Any) -> PoisonLevel | FailedTraining:
         return FailedTraining("no minimum") if len(state.points) >= after else real(state, rng, **rest)
 
     return contribute
