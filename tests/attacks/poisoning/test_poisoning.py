@@ -20,6 +20,7 @@ from divulge.auditing import audit
 from divulge.contract import Array, Curve, Finding, ImagePairs, Poison
 from divulge.contract.truth import Truth
 from divulge.errors import BadInput, NotApplicable
+from divulge.storage import pack, unpack
 
 pytestmark = pytest.mark.slow
 
@@ -57,7 +58,7 @@ def seen(finding: Finding[Poison]) -> PoisonedPipelines:
 
 def strengths(finding: Finding[Poison], setting: Setting) -> Array:
     """(splits, levels, penalties)"""
-    return seen(finding).settings[setting].poisoned.strengths
+    return np.stack([each.strengths for each in seen(finding).penalties if each.setting == setting], axis=1)
 
 
 def errors(finding: Finding[Poison]) -> Curve:
@@ -83,6 +84,18 @@ def test_re_tuning_the_penalty_saves_most_of_it_and_the_penalty_grows(found: Fin
     assert found.scores["test error re-tuned, in that of the penalty tuned on clean data"].value < 0.6
     assert found.scores["growth of the penalty's logarithm"].value > 1
     assert found.scores["spread of the weights, poisoned in clean, re-tuned"].value < 1
+
+
+def test_the_penalty_of_every_level_is_a_value_of_the_finding_and_survives_the_store(found: Finding[Poison]) -> None:
+    answered = [each for each in seen(found).penalties if each.setting == "learned"]
+    assert [each.points for each in answered] == [0, 6, 12]
+    growth = found.scores["growth of the penalty's logarithm"].value
+    assert float(answered[-1].strengths[0, 0] - answered[0].strengths[0, 0]) == pytest.approx(growth)
+    kept = unpack(*pack(seen(found)))
+    assert isinstance(kept, PoisonedPipelines)
+    assert [(each.setting, each.points) for each in kept.penalties] == [
+        (each.setting, each.points) for each in seen(found).penalties
+    ]
 
 
 def test_the_error_is_that_of_a_model_trained_on_the_loot(found: Finding[Poison], digits: datasets.Dataset) -> None:

@@ -12,7 +12,16 @@ from pydantic import AfterValidator, Field, PositiveFloat, PositiveInt
 
 from divulge.attacks.poisoning import campaign
 from divulge.attacks.poisoning.learners import PipelineLearner, Regime, learner_of, test_points
-from divulge.attacks.poisoning.outcome import CERTAIN, NAMES, Measured, Outcome, PoisonedPipelines, PoisonedSetting, measured
+from divulge.attacks.poisoning.outcome import (
+    CERTAIN,
+    NAMES,
+    LevelPenalties,
+    Measured,
+    Outcome,
+    PoisonedPipelines,
+    PoisonedSetting,
+    measured,
+)
 from divulge.attacks.poisoning.records import Campaign, PipelineModels, PipelineSplit, Setting, Terms, all_done, box
 from divulge.contract import (
     Access,
@@ -276,9 +285,15 @@ def _seen(campaigns: Sequence[Campaign], overlap: int, ended: str, rate: float) 
         )
     levels = [level for each in campaigns for level in each.levels]
     answered = [level for each in campaigns if each.setting == "learned" for level in each.levels]
+    counts = [0, *(len(level.points) for level in campaigns[0].levels)]
     return PoisonedPipelines(
-        np.array([0, *(len(level.points) for level in campaigns[0].levels)]),
+        np.array(counts),
         settings,
+        tuple(
+            LevelPenalties(setting, count, models.poisoned.strengths[:, level])
+            for setting, models in settings.items()
+            for level, count in enumerate(counts)
+        ),
         overlap,
         ended,
         min((level.rate for level in levels if level.rate), default=rate),
