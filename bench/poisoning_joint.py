@@ -84,7 +84,7 @@ def compared(given):
 
 
 def retuned(given):
-    """Test error with the penalty tuned on clean data and re-tuned, and their ratio."""
+    """Test error with the penalty tuned on clean data and re-tuned, and their ratio; in brackets wrong labels only."""
     settings = ("cross-validated", "learned")
     print("| pair | clean, % | tuned on clean data, % | re-tuned, % | ratio | by draw |\n|---|---|---|---|---|---|")
     for pair in given.pairs:
@@ -95,11 +95,12 @@ def retuned(given):
                 attack = poisoning(given, alone=True, hyperparameter=setting)
                 scored = attack.score(attack(held, context=Context(seed)), held, truth)
                 curve = next(iter(scored.figures[0].series.values()))[1]
-                row += [curve[0], curve[-1]]
+                row += [curve[0], curve[-1], 100 * scored.scores["test error"].null]
             rows.append(row)
-        clean, tuned, _, answered = np.mean(rows, axis=0)
-        each = ", ".join(f"{row[3] / row[1]:.2f}" for row in rows)
-        print(f"| {pair} | {clean:.1f} | {tuned:.1f} | {answered:.1f} | {answered / tuned:.2f} | {each} |", flush=True)
+        clean, tuned, plain, _, answered, plain_answered = np.mean(rows, axis=0)
+        each = ", ".join(f"{row[4] / row[1]:.2f}" for row in rows)
+        errors = f"{clean:.1f} | {tuned:.1f} ({plain:.1f}) | {answered:.1f} ({plain_answered:.1f})"
+        print(f"| {pair} | {errors} | {answered / tuned:.2f} | {each} |", flush=True)
 
 
 def main():
