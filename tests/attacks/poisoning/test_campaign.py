@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pytest
 
+from divulge import datasets
 from divulge.arrays import Array
 from divulge.attacks.poisoning.campaign import contribute, cross_validated, prepare, resplit, validated
 from divulge.attacks.poisoning.learners import PipelineLearner
@@ -15,7 +16,7 @@ from divulge.attacks.poisoning.records import (
     FailedTraining,
     PipelineModels,
     PipelineSplit,
-    PoisonBatch,
+    PoisonLevel,
     PreparedSplit,
     Terms,
     all_done,
@@ -118,35 +119,62 @@ def begun(split: PipelineSplit, strength: float = 0.0) -> Campaign:
     return Campaign("fixed", split, PipelineModels.trained(LOGISTIC, split, np.array([strength])))
 
 
-def batch(campaign: Campaign, size: int = 3, strengths: Array | None = None) -> PoisonBatch:
+def level(campaign: Campaign, size: int = 3, strengths: Array | None = None) -> PoisonLevel:
     rng = np.random.default_rng(0)
     made = contribute(campaign, rng, size=size, learner=LOGISTIC, terms=TERMS, strengths=strengths)
-    assert isinstance(made, PoisonBatch)
+    assert isinstance(made, PoisonLevel)
     return made
 
 
-def test_a_batch_joins_those_before_it_and_its_models_were_trained_on_all() -> None:
+def test_a_level_has_all_points_so_far_and_its_models_were_trained_on_them() -> None:
     campaign = begun(given())
-    after = campaign.followed_by(batch(campaign))
-    again = after.followed_by(batch(after, size=2))
+    after = campaign.followed_by(level(campaign))
+    again = after.followed_by(level(after, size=2))
     assert (campaign.points.shape, after.points.shape, again.points.shape) == ((0, 4), (3, 4), (5, 4))
-    for state, models in ((again.points, again.batches[1].poisoned), (again.begun, again.batches[1].mislabelled)):
+    for state, models in ((again.points, again.levels[1].poisoned), (again.begun, again.levels[1].mislabelled)):
         known = PipelineModels.trained(LOGISTIC, again.split.joined(state, again.labels), again.strengths)
         np.testing.assert_allclose(models.W, known.W, rtol=1e-6)
-    np.testing.assert_array_equal(again.split.X_val[again.batches[1].rows], again.batches[1].begun)
+    np.testing.assert_array_equal(again.split.X_val[again.levels[1].rows], again.levels[1].begun)
+
+
+def campaign_of(split: PipelineSplit, terms: Terms, sizes: list[int]) -> Campaign:
+    state, rng = begun(split), np.random.default_rng(0)
+    for size in sizes:
+        (made,) = all_done([contribute(state, rng, size=size, learner=LOGISTIC, terms=terms)])
+        state = state.followed_by(made)
+    return state
+
+
+def test_points_of_earlier_levels_go_on_moving_and_keep_their_labels_unless_told_to_stay() -> None:
+    moving, staying = (campaign_of(given(), replace(TERMS, joint=joint), [3, 2]) for joint in (True, False))
+    first, last = moving.levels
+    assert (np.abs(first.points - last.points[:3]).max(axis=1) > 0).any()
+    np.testing.assert_array_equal(first.labels, last.labels[:3])
+    np.testing.assert_array_equal(first.begun, last.begun[:3])
+    np.testing.assert_array_equal(staying.levels[0].points, staying.points[:3])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2))
+def test_points_that_go_on_moving_do_more_than_points_that_stay(seed: int) -> None:
+    digits = datasets.load("mnist-0-8", samples=200, seed=seed)
+    split = PipelineSplit(digits.X[:120], digits.y[:120], digits.X[120:], digits.y[120:])
+    terms = Terms(2, 40, 0.07, (-8.0, 5.3), (-8.0, 5.3), np.zeros(784), np.ones(784))
+    moving, staying = (campaign_of(split, replace(terms, joint=joint), [8] * 4) for joint in (True, False))
+    assert moving.levels[-1].value > staying.levels[-1].value
 
 
 def test_penalties_that_are_given_take_the_place_of_the_campaigns_own() -> None:
     campaign = begun(given())
-    assert batch(campaign).poisoned.strengths == 0
-    assert batch(campaign, strengths=np.array([2.0])).poisoned.strengths == 2
+    assert level(campaign).poisoned.strengths == 0
+    assert level(campaign, strengths=np.array([2.0])).poisoned.strengths == 2
 
 
 def test_a_penalty_that_answers_changes_by_a_factor_of_about_one_and_a_half_in_a_move() -> None:
     campaign = replace(begun(given(), 1.0), setting="learned")
     once = replace(TERMS, iterations=1)
     made = contribute(campaign, np.random.default_rng(0), size=3, learner=LOGISTIC, terms=once)
-    assert isinstance(made, PoisonBatch)
+    assert isinstance(made, PoisonLevel)
     factor = np.exp(np.abs(made.poisoned.strengths - 1.0))
     assert (factor > 1.4).all()
     assert (factor < 2.2).all()
@@ -160,13 +188,13 @@ def test_a_training_that_diverges_is_a_value_that_says_why_and_ends_the_attack_w
         assert isinstance(failed, FailedTraining)
         assert "training diverges" in failed.reason
     with pytest.raises(AttackFailed, match="training diverges"):
-        all_done([batch(begun(split)), step])
+        all_done([level(begun(split)), step])
 
 
 def test_every_step_survives_the_store() -> None:
     campaign = begun(given())
     prepared = prepare(0, np.random.default_rng(0), learner=LOGISTIC, given=given(), terms=TERMS, settings={"weak": -8.0})
-    for step in (batch(campaign), prepared, FailedTraining("no minimum")):
+    for step in (level(campaign), prepared, FailedTraining("no minimum")):
         kept = unpack(*pack(step))
         assert type(kept) is type(step)
         assert pack(kept)[0] == pack(step)[0]

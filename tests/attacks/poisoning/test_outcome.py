@@ -9,6 +9,7 @@ from scipy import stats
 from divulge.arrays import Array
 from divulge.attacks.poisoning.learners import PipelineLearner
 from divulge.attacks.poisoning.outcome import (
+    LevelPenalties,
     Measured,
     Outcome,
     PoisonedPipelines,
@@ -31,7 +32,8 @@ def thresholds(*ends: tuple[float, float]) -> PipelineModels:
 
 def outcome(poisoned: PipelineModels, mislabelled: PipelineModels) -> Outcome:
     settings: dict[Setting, PoisonedSetting] = {"fixed": PoisonedSetting(poisoned, mislabelled)}
-    return Outcome(LEARNER, PoisonedPipelines(np.array([0, 5]), settings, 0, "", 0.1, 0, None), 50, "fixed")
+    penalties = tuple(LevelPenalties("fixed", count, np.zeros((len(poisoned.b), 1))) for count in (0, 5))
+    return Outcome(LEARNER, PoisonedPipelines(np.array([0, 5]), settings, penalties, 0, "", 0.1, 0, None), 50, "fixed")
 
 
 def rise(wrong: int, plain: int = 0, splits: int = 1) -> Measured:

@@ -15,15 +15,16 @@ from divulge.attacks import Poisoning
 from divulge.attacks.poisoning import campaign
 from divulge.attacks.poisoning.learners import learner_of
 from divulge.attacks.poisoning.outcome import PoisonedPipelines
-from divulge.attacks.poisoning.records import Campaign, FailedTraining, PoisonBatch, Setting
+from divulge.attacks.poisoning.records import Campaign, FailedTraining, PoisonLevel, Setting
 from divulge.auditing import audit
 from divulge.contract import Array, Curve, Finding, ImagePairs, Poison
 from divulge.contract.truth import Truth
 from divulge.errors import BadInput, NotApplicable
+from divulge.storage import pack, unpack
 
 pytestmark = pytest.mark.slow
 
-QUICK: dict[str, Any] = {"points": 12, "batch": 6, "iterations": 15, "starts": 2}
+QUICK: dict[str, Any] = {"points": 12, "batch": 6, "iterations": 40, "starts": 2}
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +58,7 @@ def seen(finding: Finding[Poison]) -> PoisonedPipelines:
 
 def strengths(finding: Finding[Poison], setting: Setting) -> Array:
     """(splits, levels, penalties)"""
-    return seen(finding).settings[setting].poisoned.strengths
+    return np.stack([each.strengths for each in seen(finding).penalties if each.setting == setting], axis=1)
 
 
 def errors(finding: Finding[Poison]) -> Curve:
@@ -83,6 +84,18 @@ def test_re_tuning_the_penalty_saves_most_of_it_and_the_penalty_grows(found: Fin
     assert found.scores["test error re-tuned, in that of the penalty tuned on clean data"].value < 0.6
     assert found.scores["growth of the penalty's logarithm"].value > 1
     assert found.scores["spread of the weights, poisoned in clean, re-tuned"].value < 1
+
+
+def test_the_penalty_of_every_level_is_a_value_of_the_finding_and_survives_the_store(found: Finding[Poison]) -> None:
+    answered = [each for each in seen(found).penalties if each.setting == "learned"]
+    assert [each.points for each in answered] == [0, 6, 12]
+    growth = found.scores["growth of the penalty's logarithm"].value
+    assert float(answered[-1].strengths[0, 0] - answered[0].strengths[0, 0]) == pytest.approx(growth)
+    kept = unpack(*pack(seen(found)))
+    assert isinstance(kept, PoisonedPipelines)
+    assert [(each.setting, each.points) for each in kept.penalties] == [
+        (each.setting, each.points) for each in seen(found).penalties
+    ]
 
 
 def test_the_error_is_that_of_a_model_trained_on_the_loot(found: Finding[Poison], digits: datasets.Dataset) -> None:
@@ -223,7 +236,7 @@ def test_a_network_is_poisoned_by_name_or_as_a_module() -> None:
     X = rng.normal(size=(160, 2)) * 1.2
     y = (X[:, 0] > 0).astype(int)
     X[:, 0] += 0.7 * (2 * y - 1)
-    options: dict[str, Any] = {"points": 8, "batch": 8, "iterations": 8, "starts": 1, "alone": True}
+    options: dict[str, Any] = {"points": 8, "batch": 8, "iterations": 32, "starts": 1, "alone": True}
     options["hyperparameter"] = "fixed"
     options |= {"regime": "early-stopped", "epochs": 40, "rate": 0.5, "step": 0.2}
     torch.manual_seed(0)
@@ -324,7 +337,7 @@ def test_finished_levels_are_kept_when_a_run_is_interrupted(
     whole = audit(held, **given, out=tmp_path / "whole")
     real, before, interrupted = campaign.contribute, [], [True]
 
-    def counted(state: Campaign, rng: np.random.Generator, **rest: Any) -> PoisonBatch | FailedTraining:
+    def counted(state: Campaign, rng: np.random.Generator, **rest: Any) -> PoisonLevel | FailedTraining:
         before.append(len(state.points))
         if before[-1] and interrupted:
             raise KeyboardInterrupt
@@ -346,7 +359,7 @@ def failing(after: int) -> Any:
     """A step that gives up once so many points are there."""
     real = campaign.contribute
 
-    def contribute(state: Campaign, rng: np.random.Generator, **rest: Any) -> PoisonBatch | FailedTraining:
+    def contribute(state: Campaign, rng: np.random.Generator, **rest: Any) -> PoisonLevel | FailedTraining:
         return FailedTraining("no minimum") if len(state.points) >= after else real(state, rng, **rest)
 
     return contribute

@@ -12,7 +12,16 @@ from pydantic import AfterValidator, Field, PositiveFloat, PositiveInt
 
 from divulge.attacks.poisoning import campaign
 from divulge.attacks.poisoning.learners import PipelineLearner, Regime, learner_of, test_points
-from divulge.attacks.poisoning.outcome import CERTAIN, NAMES, Measured, Outcome, PoisonedPipelines, PoisonedSetting, measured
+from divulge.attacks.poisoning.outcome import (
+    CERTAIN,
+    NAMES,
+    LevelPenalties,
+    Measured,
+    Outcome,
+    PoisonedPipelines,
+    PoisonedSetting,
+    measured,
+)
 from divulge.attacks.poisoning.records import Campaign, PipelineModels, PipelineSplit, Setting, Terms, all_done, box
 from divulge.contract import (
     Access,
@@ -74,7 +83,9 @@ class Poisoning(Attack[Pipeline, Poison]):
     points: PositiveInt = 51
     "How many points are contributed."
     batch: PositiveInt = 17
-    "How many are made at a time; earlier ones stay as they are."
+    "How many are added at a time, at each level."
+    joint: bool = True
+    "Whether all points go on moving at every level; without, earlier ones stay as they are."
     hyperparameter: Literal["fixed", "cross-validated", "learned"] = "cross-validated"
     "How the pipeline sets its penalty: once, by cross-validation on clean data, or anew on the validation points."
     strength: float = 0.0
@@ -92,11 +103,11 @@ class Poisoning(Attack[Pipeline, Poison]):
     width: PositiveInt = 16
     "Hidden units, or channels, of a pipeline that trains a network by name."
     iterations: PositiveInt = 100
-    "Moves of every batch of points."
+    "Moves of every batch where earlier points stay; with `joint` a quarter for new points, and a quarter for all together."
     step: Annotated[float, Field(gt=0, le=1)] = 0.07
     "Length of a point's first move, in diagonals of the box that points stay in; it falls to 0."
     starts: PositiveInt = 3
-    "How many batches are tried, of which the strongest is taken."
+    "How many first batches are tried, of which the strongest is taken; without `joint`, how many of every batch."
     repetitions: PositiveInt = 1
     "On how many splits of the clean data into training and validation points; the first is the one given."
     alone: bool = False
@@ -114,7 +125,7 @@ class Poisoning(Attack[Pipeline, Poison]):
         if overlap:
             context.log(_trusted(overlap, held))
         campaigns, ended = self._campaigns(held, learner, context)
-        if not campaigns[0].batches:
+        if not campaigns[0].levels:
             raise AttackFailed(ended)
         seen = _seen(campaigns, overlap, ended, self.rate)
         own = next(each for each in campaigns if each.setting == self.hyperparameter and each.number == 0)
@@ -146,7 +157,7 @@ class Poisoning(Attack[Pipeline, Poison]):
         return replace(finding, verdict=Verdict.FAILED, summary=claim, **rest)
 
     def _campaigns(self, held: Pipeline, learner: PipelineLearner, context: Context) -> tuple[list[Campaign], str]:
-        """Every setting on every split, with the batches that all of them finished; and why no more were."""
+        """Every setting on every split, with the levels that all of them reached; and why no more were."""
         terms = self.terms(held)
         prepare = partial(
             campaign.prepare, learner=learner, given=PipelineSplit.of(held), terms=terms, settings=self._settings()
@@ -163,7 +174,7 @@ class Poisoning(Attack[Pipeline, Poison]):
                 made = all_done(steps)
             except AttackFailed as reason:
                 return campaigns, str(reason)
-            campaigns = [each.followed_by(batch) for each, batch in zip(campaigns, made, strict=True)]
+            campaigns = [each.followed_by(reached) for each, reached in zip(campaigns, made, strict=True)]
         return campaigns, ""
 
     def _judged(self, blind: Measured, loot: Poison, seen: PoisonedPipelines, held: Pipeline) -> Finding[Poison]:
@@ -212,7 +223,9 @@ class Poisoning(Attack[Pipeline, Poison]):
     def terms(self, held: Pipeline) -> Terms:
         """How hard it tries, and within what."""
         low, high = box(held)
-        return Terms(self.starts, self.iterations, self.step, self.bounds, self.clean_bounds or self.bounds, low, high)
+        return Terms(
+            self.starts, self.iterations, self.step, self.bounds, self.clean_bounds or self.bounds, low, high, self.joint
+        )
 
     def check_size(self, held: Pipeline, learner: PipelineLearner) -> None:
         """Refuse what has too few points to begin from, or takes too much memory."""
@@ -267,19 +280,25 @@ def _seen(campaigns: Sequence[Campaign], overlap: int, ended: str, rate: float) 
     for setting in dict.fromkeys(each.setting for each in campaigns):
         chosen = [each for each in campaigns if each.setting == setting]
         settings[setting] = PoisonedSetting(
-            _stacked([[each.clean, *(batch.poisoned for batch in each.batches)] for each in chosen]),
-            _stacked([[each.clean, *(batch.mislabelled for batch in each.batches)] for each in chosen]),
+            _stacked([[each.clean, *(level.poisoned for level in each.levels)] for each in chosen]),
+            _stacked([[each.clean, *(level.mislabelled for level in each.levels)] for each in chosen]),
         )
-    batches = [batch for each in campaigns for batch in each.batches]
-    answered = [batch for each in campaigns if each.setting == "learned" for batch in each.batches]
+    levels = [level for each in campaigns for level in each.levels]
+    answered = [level for each in campaigns if each.setting == "learned" for level in each.levels]
+    counts = [0, *(len(level.points) for level in campaigns[0].levels)]
     return PoisonedPipelines(
-        np.concatenate([[0], np.cumsum([len(batch.points) for batch in campaigns[0].batches])]),
+        np.array(counts),
         settings,
+        tuple(
+            LevelPenalties(setting, count, models.poisoned.strengths[:, level])
+            for setting, models in settings.items()
+            for level, count in enumerate(counts)
+        ),
         overlap,
         ended,
-        min((batch.rate for batch in batches if batch.rate), default=rate),
-        sum(batch.restarts for batch in batches),
-        float(np.mean([batch.value / max(batch.saddle, 1e-12) - 1 for batch in answered])) if answered else None,
+        min((level.rate for level in levels if level.rate), default=rate),
+        sum(level.restarts for level in levels),
+        float(np.mean([level.value / max(level.saddle, 1e-12) - 1 for level in answered])) if answered else None,
     )
 
 
@@ -293,8 +312,8 @@ def _untouched(campaigns: Sequence[Campaign], setting: str) -> list[tuple[Array,
     kept = []
     for each in campaigns:
         if each.setting == setting:
-            split, used = each.split, np.concatenate([batch.rows for batch in each.batches])
-            rest = np.setdiff1d(np.arange(len(split.y_val)), used)
+            split = each.split
+            rest = np.setdiff1d(np.arange(len(split.y_val)), each.rows)
             rows = rest if len(rest) else np.arange(len(split.y_val))
             kept.append((split.X_val[rows], split.y_val[rows]))
     return kept

@@ -1,25 +1,25 @@
-"""A campaign of contributed points: how the pipeline sets its penalty, batch after batch, on one split after another."""
+"""A campaign of contributed points: how the pipeline sets its penalty, level after level, on one split after another."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
+from divulge.attacks.poisoning.climb import Climb
 from divulge.attacks.poisoning.learners import PipelineLearner
 from divulge.attacks.poisoning.records import (
     Campaign,
     FailedTraining,
     PipelineModels,
     PipelineSplit,
-    PoisonBatch,
+    PoisonLevel,
     PreparedSplit,
     Setting,
     Terms,
 )
 from divulge.contract import Array
-from divulge.solvers.bilevel.ascent import Ascent, Project, Starts, Trainer, ascend, tuned
+from divulge.solvers.bilevel.ascent import Project, tuned
 from divulge.solvers.bilevel.inner import Diverged
 
 FOLDS = 5
@@ -28,8 +28,6 @@ SPACING = 0.5
 "Between the penalties that cross-validation tries, as logarithms: a factor of 1.6, where scikit-learn's grid has 7.7."
 TUNING = 40
 "Iterations of tuning the penalty: in tests 40 leave it within 1e-5 of where 300 do, and 20 within 1e-3."
-DESCENT = 0.5
-"Largest first change of a penalty against moving points, as a logarithm: in 100 moves it can cross its bounds twice."
 BEGIN = float(np.log(5))
 "Where the tuning of a penalty begins. Where it ends does not depend on it."
 
@@ -109,75 +107,23 @@ def contribute(
     terms: Terms,
     project: Project | None = None,
     strengths: Array | None = None,
-) -> PoisonBatch | FailedTraining:
-    """The next batch of so many points against one setting on one split, and the models with them and with their starts.
+) -> PoisonLevel | FailedTraining:
+    """The level with so many points more against one setting on one split, and the models with them and with their starts.
 
     `project` keeps points where the pipeline takes them; without, that is the box. `strengths` are the penalties to begin
     with, where they are others than the campaign's last.
     """
-    split = campaign.split.joined(campaign.points, campaign.labels)
+    split = campaign.split
     begin = np.asarray(campaign.strengths if strengths is None else strengths, float)
     try:
-        train = split.trainer(learner)
-        best, saddle = _strongest(
-            train, learner, split, begin, terms, size, rng, project or terms.into_box, answers=campaign.setting == "learned"
-        )
-        labels, begun = learner.labels(best.targets), split.X_val[best.rows]
-        flipped = campaign.split.joined(np.concatenate([campaign.begun, begun]), np.concatenate([campaign.labels, labels]))
+        climb = Climb(campaign, learner, terms, project or terms.into_box, rng)
+        best, saddle = climb.strongest(size, begin)
+        labels, begun = learner.labels(best.targets), split.X_val[best.rows].astype(float)
         poisoned, mislabelled = (
-            PipelineModels.trained(learner, each, best.strengths) for each in (split.joined(best.points, labels), flipped)
+            PipelineModels.trained(learner, split.joined(each, labels), best.strengths) for each in (best.points, begun)
         )
     except Diverged as reason:
         return FailedTraining(str(reason))
-    return PoisonBatch(
-        best.points,
-        labels,
-        begun,
-        best.rows,
-        poisoned,
-        mislabelled,
-        best.value,
-        saddle,
-        best.restarts,
-        float(getattr(train, "rate", 0.0)),
+    return PoisonLevel(
+        best.points, labels, begun, best.rows, poisoned, mislabelled, best.value, saddle, best.restarts, climb.rate
     )
-
-
-def _strongest(
-    train: Trainer,
-    learner: PipelineLearner,
-    split: PipelineSplit,
-    strengths: Array,
-    terms: Terms,
-    size: int,
-    rng: np.random.Generator,
-    project: Project,
-    *,
-    answers: bool,
-) -> tuple[Ascent, float]:
-    """The strongest batch found, and the loss at the saddle where the penalties answered; the same where they do not."""
-
-    def draw(count: int) -> Starts:
-        rows = np.stack([rng.choice(len(split.X_val), size, replace=False) for _ in range(count)])
-        labels = np.stack([_flipped(learner, split, each, rng) for each in rows])
-        targets = np.stack([learner.targets(each) for each in labels])
-        return Starts(split.X_val[rows].astype(float), targets, rows)
-
-    given: dict[str, Any] = {"starts": terms.starts, "iterations": terms.iterations, "step": terms.length}
-    if not answers:
-        best = ascend(train, draw, strengths, project, **given)
-        return best, best.value
-    saddle = ascend(train, draw, strengths, project, **given, descent=DESCENT, bounds=terms.bounds)
-    also = Starts(saddle.points[None], saddle.targets[None], saddle.rows[None])
-    given["starts"] = max(terms.starts - 1, 1)
-    return ascend(train, draw, saddle.strengths, project, **given, also=also), saddle.value
-
-
-def _flipped(learner: PipelineLearner, split: PipelineSplit, rows: Array, rng: np.random.Generator) -> Array:
-    """Labels that the points do not have; of a regression, the end of the targets' range that is further away."""
-    y = split.y_val[rows]
-    if learner.classes is None:
-        low, high = split.y.min(), split.y.max()
-        return np.asarray(np.where(y - low > high - y, low, high))
-    index = np.searchsorted(learner.classes, y)
-    return np.asarray(learner.classes[(index + rng.integers(1, len(learner.classes), len(y))) % len(learner.classes)])

@@ -39,12 +39,24 @@ class PoisonedSetting(Evidence):
 
 
 @dataclass(frozen=True, eq=False)
+class LevelPenalties(Evidence):
+    """The penalties that one way to set them ends at with so many contributed points."""
+
+    setting: Setting
+    points: int
+    strengths: Array
+    "(splits, penalties): logarithms λ."
+
+
+@dataclass(frozen=True, eq=False)
 class PoisonedPipelines(Evidence):
     """What the attack left behind besides its points."""
 
     counts: Array
     "(levels,): contributed points, from 0."
     settings: Mapping[Setting, PoisonedSetting]
+    penalties: tuple[LevelPenalties, ...]
+    "Of every setting and level, from the clean one."
     overlap: int
     "Validation points that are training points too."
     ended: str
@@ -78,7 +90,7 @@ class Outcome:
 
     def strengths(self, setting: Setting) -> Array:
         """(splits, levels, penalties)"""
-        return self.seen.settings[setting].poisoned.strengths
+        return np.stack([each.strengths for each in self.seen.penalties if each.setting == setting], axis=1)
 
     def weights(self, setting: Setting) -> Array:
         return self.seen.settings[setting].poisoned.W

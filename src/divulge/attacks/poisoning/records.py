@@ -29,6 +29,8 @@ class Terms:
     clean_bounds: tuple[float, float]
     low: Array
     high: Array
+    joint: bool = True
+    "Whether points of earlier levels go on moving; without, they stay as they are."
 
     @property
     def length(self) -> float:
@@ -92,8 +94,8 @@ class PreparedSplit(Evidence):
 
 
 @dataclass(frozen=True, eq=False)
-class PoisonBatch(Evidence):
-    """Points that were made together, and the models that come of them and of all before."""
+class PoisonLevel(Evidence):
+    """All points contributed up to a level, those of earlier levels first, and the models that come of them."""
 
     points: Array
     labels: Array
@@ -122,35 +124,39 @@ class FailedTraining(Evidence):
 
 @dataclass(frozen=True, eq=False)
 class Campaign:
-    """One setting on one split, with the batches that were made so far."""
+    """One setting on one split, with the levels that were reached so far."""
 
     setting: Setting
     split: PipelineSplit
     clean: PipelineModels
     number: int = 0
     "Of the split, from 0."
-    batches: tuple[PoisonBatch, ...] = ()
+    levels: tuple[PoisonLevel, ...] = ()
 
-    def followed_by(self, batch: PoisonBatch) -> Campaign:
-        return replace(self, batches=(*self.batches, batch))
+    def followed_by(self, level: PoisonLevel) -> Campaign:
+        return replace(self, levels=(*self.levels, level))
 
     @property
     def points(self) -> Array:
-        """Contributed so far."""
-        return np.concatenate([self.split.X[:0].astype(float), *(batch.points for batch in self.batches)])
+        """Contributed so far, where they are now."""
+        return self.levels[-1].points if self.levels else self.split.X[:0].astype(float)
 
     @property
     def begun(self) -> Array:
-        return np.concatenate([self.split.X[:0].astype(float), *(batch.begun for batch in self.batches)])
+        return self.levels[-1].begun if self.levels else self.split.X[:0].astype(float)
+
+    @property
+    def rows(self) -> Array:
+        return self.levels[-1].rows if self.levels else np.zeros(0, dtype=int)
 
     @property
     def labels(self) -> Array:
-        return np.concatenate([self.split.y[:0], *(batch.labels for batch in self.batches)])
+        return self.levels[-1].labels if self.levels else self.split.y[:0]
 
     @property
     def strengths(self) -> Array:
-        """The penalties that the next batch begins with."""
-        return (self.batches[-1].poisoned if self.batches else self.clean).strengths
+        """The penalties that the next level begins with."""
+        return (self.levels[-1].poisoned if self.levels else self.clean).strengths
 
 
 def all_done(steps: Sequence[Step | FailedTraining]) -> list[Step]:

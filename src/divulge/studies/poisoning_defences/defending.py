@@ -15,7 +15,7 @@ from divulge.attacks.poisoning.records import (
     FailedTraining,
     PipelineModels,
     PipelineSplit,
-    PoisonBatch,
+    PoisonLevel,
     Terms,
     all_done,
 )
@@ -49,7 +49,7 @@ class Scenario:
     terms: Terms
     checks: Checks
     sizes: Sequence[int]
-    "Of batches."
+    "Points added at each level."
     strengths: Array
     parts: int
     "Of the training data, that vote."
@@ -57,17 +57,19 @@ class Scenario:
 
 @dataclass(frozen=True, eq=False)
 class ContributedPoints(Evidence):
-    """All batches of a campaign together."""
+    """What a campaign contributed."""
 
-    points: Array
-    labels: Array
-    begun: Array
-    "The validation points that they began as."
+    levels: tuple[PoisonLevel, ...]
+    "Each with all points up to it, where they were then."
+
+    @property
+    def last(self) -> PoisonLevel:
+        return self.levels[-1]
 
 
 @dataclass(frozen=True, eq=False)
 class DefendedPipeline(Evidence):
-    """What a pipeline with a defence learned, with no points and after every batch: (levels, ...)."""
+    """What a pipeline with a defence learned, with no points and at every level: (levels, ...)."""
 
     models: PipelineModels
     "Of a vote, W is (levels, parts, outputs, features)."
@@ -91,11 +93,11 @@ def campaign(defence: Defence, rng: np.random.Generator, *, given: Scenario) -> 
             state = state.followed_by(made)
     except (Diverged, AttackFailed) as reason:
         return FailedTraining(str(reason))
-    return ContributedPoints(state.points, state.labels, state.begun)
+    return ContributedPoints(state.levels)
 
 
-def _again(state: Campaign, size: int, made: PoisonBatch, rng: np.random.Generator, given: Scenario) -> PoisonBatch:
-    """The batch that does most once cross-validation on the poisoned points has chosen its penalty."""
+def _again(state: Campaign, size: int, made: PoisonLevel, rng: np.random.Generator, given: Scenario) -> PoisonLevel:
+    """The level that does most once cross-validation on the poisoned points has chosen its penalty."""
     learner, terms = given.learner, given.terms
     best, reached = made, -np.inf
     for _ in range(ROUNDS + 1):
@@ -144,11 +146,11 @@ def defended(
     (defence, made), learner, split = item, given.learner, given.split
     models, lost = [], []
     try:
-        for count in [0, *np.cumsum(given.sizes)]:
-            mix = split.joined(made.points[:count], made.labels[:count])
+        for mix in [split, *(split.joined(level.points, level.labels) for level in made.levels)]:
             kept = _kept(defence, mix, given.checks)
             sifted = replace(mix, X=mix.X[kept], y=mix.y[kept])
-            lost.append([1 - kept[: len(split.X)].mean(), 1 - kept[len(split.X) :].mean() if count else 0.0])
+            clean, contributed = kept[: len(split.X)], kept[len(split.X) :]
+            lost.append([1 - clean.mean(), 1 - contributed.mean() if len(contributed) else 0.0])
             strengths = given.strengths
             if defence == "re-tuned":
                 strengths = validated(learner, sifted, given.terms.bounds)

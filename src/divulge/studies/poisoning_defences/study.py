@@ -89,7 +89,7 @@ class PoisoningDefences(Study[Pipeline]):
     points: PositiveInt = 51
     "How many points are contributed."
     batch: PositiveInt = 17
-    "How many are made at a time; earlier ones stay as they are."
+    "How many are added at a time, at each level; all points go on moving."
     bounds: Bounds = (-8.0, 5.3)
     "Lowest and highest λ, the logarithm of the penalty, that the pipeline would use."
     clean_bounds: Bounds | None = None
@@ -101,11 +101,11 @@ class PoisoningDefences(Study[Pipeline]):
     rate: PositiveFloat = 0.1
     "Learning rate of a training that stops early."
     iterations: PositiveInt = 100
-    "Moves of every batch of points."
+    "As in `poisoning`: at every level a quarter of these moves for new points, and a quarter for all together."
     step: Annotated[float, Field(gt=0, le=1)] = 0.07
     "Length of a point's first move, in diagonals of the box that points stay in; it falls to 0."
     starts: PositiveInt = 3
-    "How many batches are tried, of which the strongest is taken."
+    "How many first batches are tried, of which the strongest is taken."
     neighbours: PositiveInt = 10
     "Nearest points whose labels a point is checked against."
     agreement: Annotated[float, Field(gt=0, le=1)] = 0.5
@@ -139,7 +139,7 @@ class PoisoningDefences(Study[Pipeline]):
             {name: each for (name, knows), each in zip(cases, trained, strict=True) if knows is knowing}
             for knowing in (False, True)
         )
-        points = attacks["none"]
+        points = attacks["none"].last
         poison = Poison(points.points, points.labels, held.shape, points.begun)
         seen = DefendedPipelines(poison, np.concatenate([[0], np.cumsum(sizes)]), unaware, aware)
         return self._judged(_Tested(learner, seen, "validation", held.X_val, held.y_val))
