@@ -38,7 +38,7 @@ from divulge.solvers.stationarity import svm, system as stationarity
 NOTHING = 1e-9  # of the larger penalty: a negative one this small is 0 with a rounding error, a larger one no penalty
 PENALTY_SHARE = 0.02  # of what both penalties pull: with less the other alone would do, but for a solver's tolerance
 DEFAULT_EPSILON = 1.35  # of Huber's loss in scikit-learn
-UNRELATED = 0.05  # a larger share of the gradient left names nobody: logistic regressions left 0.12 of a hinge's
+UNRELATED = 0.05  # a larger share of the gradient left names nobody: one on two columns left 0.10 of liblinear's
 HINGED = 1e-3  # the same of a hinge loss, whose margin hides much: squared hinges left 0.012 of it on 30 columns
 ZERO = 1e-12  # of the largest coefficient: an extracted 0 comes with thousands of rounding errors, a coefficient with more
 SIGNIFICANCE = 1e-2  # the p-value of a claim: of a hundred unrelated gradients one may look like a learner's own
