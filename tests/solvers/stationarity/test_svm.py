@@ -126,7 +126,7 @@ def test_in_few_dimensions_every_number_of_points_on_the_margin_is_tried(count: 
     share = rng.uniform(0.3, 0.7, size=count)
     w = (inside + share @ edge[:count]) / 2.0
     short = np.zeros(D, bool)
-    found = svm.Hinge(w, inside, np.abs(inside), edge[:count], 0.0, inside, edge, short)
+    found = svm.Hinge(w, inside, np.abs(inside), edge[:count], 0.0, inside, edge, short, edge[:0])
     assert svm.relative_residual(found) < 1e-7
 
 

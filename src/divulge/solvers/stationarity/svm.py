@@ -16,6 +16,7 @@ NEAR = 0.05  # of a margin of 1: default tolerances leave 5e-4, and a hundred ti
 TOUCHING = 1e-7  # of a million points spread over the margin, 0.1 come as near by chance
 GAP = 3.0  # points on the margin end where the next is so many times as far: after k of them by chance in 3⁻ᵏ of cases
 TRIED = 12  # numbers of points on the margin tried, from none to all: each up to 13 dimensions, a least-squares fit each
+DEPENDENT = 1e-12  # of the largest eigenvalue of columns of length 1: rounding leaves 1e-16 of it, real columns more
 TIE = 1e-9  # weights that differ by less are one bound: libsvm sets those to C itself, rounding moves them by 1e-15
 
 
@@ -39,6 +40,8 @@ class Hinge:
     "(D, D) y x of the points nearest to the margin, in that order"
     nearest_inside: Array
     "(D,) which of them are short of it"
+    unseen: Array
+    "(k, D) orthonormal directions across all points: no training moves along them, and no equation there says anything"
 
 
 def hinge(
@@ -66,7 +69,17 @@ def hinge(
     order = np.argsort(np.abs(distance))[: len(w)]
     everyone = signed[distance > 0].sum(axis=0)
     size = np.abs(inside).sum(axis=0)
-    return Hinge(w, inside.sum(axis=0), size, signed[on], blur, everyone, signed[order], distance[order] > 0)
+    unseen = _unseen(signed, w)
+    return Hinge(w, inside.sum(axis=0), size, signed[on], blur, everyone, signed[order], distance[order] > 0, unseen)
+
+
+def _unseen(points: Array, w: Array) -> Array:
+    """(k, D) directions that no point has a part in, as of one-hot columns beside an intercept; none where w has one."""
+    sizes = np.linalg.norm(points, axis=0)
+    units = 1 / np.where(sizes > 0, sizes, 1.0)
+    values, axes = np.linalg.eigh((points * units).T @ (points * units))
+    across = np.linalg.qr(units[:, None] * axes[:, values <= DEPENDENT * values[-1]])[0].T
+    return across if np.linalg.norm(across @ w) <= np.sqrt(DEPENDENT) * np.linalg.norm(w) else across[:0]
 
 
 def _on_margin(distance: Array, dimension: int, touching: float) -> Array:
@@ -85,8 +98,9 @@ def _on_margin(distance: Array, dimension: int, touching: float) -> Array:
 
 
 def projected(found: Hinge) -> System | None:
-    """Nᵀ(λw − Σ_inside yx) = 0, where N (D, D − r) spans the null space of the r points on the margin; None where r = D."""
-    axes = null_space(found.edge) if len(found.edge) else np.eye(len(found.w))
+    """Nᵀ(λw − Σ_inside yx) = 0, where N spans what the points do, across the r on the margin; None where that is nothing."""
+    hidden = np.concatenate([found.edge, found.unseen])
+    axes = null_space(hidden) if len(hidden) else np.eye(len(found.w))
     if not axes.shape[1]:
         return None
     magnitude = np.abs(axes).T @ found.inside_size
