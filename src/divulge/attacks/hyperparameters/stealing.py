@@ -101,10 +101,8 @@ class HyperparameterStealing(Attack[tuple[Fitted, TrainingData], Hyperparameters
         return replace(finding, scores=scores | dict(finding.scores), notes=(*finding.notes, *notes), figures=figures)
 
 
-def answers_to(
-    problem: StationarityProblem, confidence: float, trainings: int, context: Context, every: bool = False
-) -> list[Answer]:
-    """What the estimators say, each only asked where those before it left a question; all of them with `every`."""
+def answers_to(problem: StationarityProblem, confidence: float, trainings: int, context: Context) -> list[Answer]:
+    """What the estimators say, each only asked where those before it left a question; no more trainings than that in all."""
     first = by_equations(problem, confidence) if problem.systems or problem.hinges else by_bound(problem)
     answers = [first]
     if first.verdict is not Verdict.LEAK and problem.systems:
@@ -114,18 +112,24 @@ def answers_to(
                 return [*answers, again]  # training on this table would not give these parameters, nor its minima
     settled = first.verdict is Verdict.LEAK and all(first.settled(name) for name in (*problem.names, *first.values))
 
-    def seen(done: int) -> None:
+    done = 0
+
+    def seen(_: int) -> None:
+        nonlocal done
+        done += 1
         context.budget.check()
-        context.progress(done, max(trainings, done))
+        context.progress(done, trainings)
 
     if first.unidentifiable:
         return answers
-    if every or not settled:
-        answers.append(by_training(problem, first, tight=False, most=trainings, seen=seen))
     # Minima cannot say more than their equations did, unless digits are missing or the training cannot be repeated.
     unrepeated = first.verdict is not Verdict.NOT_APPLICABLE and not settled and bool(problem.trainer.obstacle)
-    if every or problem.decimals is not None or unrepeated:
-        answers.append(by_training(problem, first, tight=True, most=trainings, seen=seen))
+    minima = problem.decimals is not None or unrepeated
+    if not settled:
+        share = trainings - trainings // 2 if minima and not problem.trainer.obstacle else trainings
+        answers.append(by_training(problem, first, tight=False, most=share, seen=seen))
+    if minima:
+        answers.append(by_training(problem, first, tight=True, most=trainings - done, seen=seen))
     return answers
 
 

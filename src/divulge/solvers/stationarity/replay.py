@@ -1,4 +1,4 @@
-"""Hyperparameters by training again: the values whose parameters are the ones observed."""
+"""Hyperparameters by training again, as seldom as can be: the values whose parameters are the ones observed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,14 @@ STEP = 1e-6  # relative change of a value for a difference quotient: its error a
 ROUGH = 1e-8  # relative distance at which a descent has arrived: what is claimed as a replay (estimators.REPLAYED)
 SAFETY = 10.0  # times the distance that is left: neighbouring trainings do not lie on a straight line
 FINEST = 1e-8  # relative half-width of an interval around a training that is near, but not the same bit for bit
-SNAPPED = 40  # round numbers tried inside one interval: two thirds of the 63 trainings allowed by default
+SNAPPED = 40  # round numbers tried inside one interval where the path cannot be followed: two thirds of the usual 63
+ROUNDER = 0.03  # of a guess: a round number as near as the square of its move is tried instead, as it comes as close
+TINY = float(np.finfo(float).tiny)
+APART = 1.1  # factor between the two trainings that a path is followed from: its curve shows, and jumps in it hardly
+FAR = 100.0  # times a value, to which two trainings lead at most
+PATIENCE = 3  # trainings in a row that come no closer: the path is not one that can be followed
+CLOSER = 0.5  # of the distance, by which a path that can be followed brings the next training nearer
+NEIGHBOURS = (1e-7, 1.0)  # logarithmic change of a value by which a training shows how the parameters change with it
 DECADES = (-7, 4)  # searched where nothing else says where to begin: penalties that learners are trained with
 UNIT = ("l1_ratio",)  # hyperparameters between 0 and 1, changed by adding; the others by factors
 
@@ -37,13 +44,17 @@ class Match:
     snapped: bool
     "whether the values are round numbers"
     fits: int
+    "all that were done, for this and before"
 
 
-class _Trials:
-    """Trainings already done, and the nearest."""
+class Trials:
+    """Trainings already done, and the nearest; no more than `most` are ever done."""
 
-    def __init__(self, train: Train, observed: Array, most: int, seen: Callable[[int], None]) -> None:
+    def __init__(
+        self, train: Train, observed: Array, most: int = 63, seen: Callable[[int], None] = lambda done: None
+    ) -> None:
         self.train, self.observed, self.most, self.seen = train, observed, most, seen
+        self.kept = 0
         self.epsilon = float(np.finfo(observed.dtype).eps)
         double = self.epsilon < 1e-12
         # In single precision a neighbouring value trains to the same but for noise: only bits count.
@@ -55,7 +66,8 @@ class _Trials:
 
     @property
     def left(self) -> int:
-        return self.most - len(self.done)
+        """How many more there may be, but for those that are kept for later."""
+        return self.most - self.kept - len(self.done)
 
     def distance(self, values: Values) -> float:
         return self._distance(self(values))
@@ -64,8 +76,11 @@ class _Trials:
         return float(np.linalg.norm(found - self.observed)) / self.size if np.isfinite(found).all() else np.inf
 
     def __call__(self, values: Values) -> Array:
+        """The parameters that these values train to; infinite ones where training fails, or where none is left."""
         key = tuple(values.values())
         if key not in self.done:
+            if self.left < 1:
+                return np.full(self.observed.shape, np.inf)
             found = self.train(values)
             if found.shape != self.observed.shape or not np.isfinite(found).all():
                 found = np.full(self.observed.shape, np.inf)
@@ -77,50 +92,131 @@ class _Trials:
 
 
 def match(
-    train: Train,
-    observed: Array,
+    trials: Trials,
     around: Mapping[str, tuple[float, float]],
     *,
-    most: int = 63,
+    begin: Mapping[str, float] | None = None,
     cut: Array | None = None,
-    seen: Callable[[int], None] = lambda done: None,
     extra: Mapping[str, Sequence[float]] | None = None,
 ) -> Match:
-    """argmin over values in the intervals `around` of ‖train(values) − observed‖: round ones first, then Gauss-Newton.
+    """argmin over values in the intervals `around` of ‖train(values) − observed‖, from `begin` where that is told.
 
-    `cut` holds, for parameters that were rounded, half a unit of their last digit each: the interval is then all
-    values that round to the same. `extra` are more values worth a try, like the round ones.
+    The path of the parameters is followed as far as it is smooth. Where it jumps, round values come first, then Gauss-Newton
+    from several starts. `cut` holds, for parameters that were rounded, half a unit of their last digit each: the interval is
+    then all values that round to the same. `extra` are more values worth a try, like the round ones.
     """
-    trials = _Trials(train, observed, most, seen)
     known = dict(around)
+    middle = {name: _begin((begin or {}).get(name, 0.0), name, ends) for name, ends in known.items()}
     tolerance = trials.same if cut is None else float(np.linalg.norm(cut)) / trials.size
-    for values in _round_values(known, min(SNAPPED, most * 2 // 3), extra):
-        trials(values)
-        if trials.best[0] <= tolerance and (cut is None or _agrees(trials(trials.best[1]), observed, cut)):
-            break
+
+    def arrived() -> bool:
+        near = trials.best[0] <= tolerance
+        return near and (cut is None or agrees(trials(trials.best[1]), trials.observed, cut))
+
+    trials.kept = len(known)  # to see how the parameters change with each value
+    if arrived():
+        pass
+    elif len(known) == 1:
+        _follow(trials, *next(iter(known.items())), middle, arrived)
     else:
-        if not trials.best[1]:
-            trials({name: _middle(name, ends) for name, ends in known.items()})
-        _descend(trials, known, tolerance, trials.best[1])
-        if trials.best[0] > max(tolerance, ROUGH):
-            _scatter(trials, known, tolerance)
+        _descend(trials, known, tolerance, middle)
+    if not arrived() and trials.best[0] > ROUGH:
+        for values in _round_values(known, min(SNAPPED, max(0, trials.left) * 2 // 3), extra):
+            trials(values)
+            if arrived():
+                break
+        else:
+            _descend(trials, known, tolerance, trials.best[1])
+            if trials.best[0] > max(tolerance, ROUGH):
+                _scatter(trials, known, tolerance)
+    if not (arrived() and _is_round(trials.best[1])):
         _snap(trials)
+    trials.kept = 0
     distance, values = trials.best
     widths = _widths(trials, values, cut)
     exact = distance <= trials.same
     return Match(values, widths, distance, exact, exact and _is_round(values), len(trials.done))
 
 
-def search(
-    train: Train, observed: Array, names: Sequence[str], seen: Callable[[int], None]
-) -> dict[str, tuple[float, float]]:
+def _follow(trials: Trials, name: str, ends: tuple[float, float], begin: Values, arrived: Callable[[], bool]) -> None:
+    """Interpolate θ, the value at which the path w(θ) comes to the parameters observed, as long as that comes closer.
+
+    How far training k is behind along the path, pₖ = (wₖ − w_observed)·(w₁ − w₂) / ‖w₁ − w₂‖² of the nearest two, is 0
+    there. The nearest three determine θ = (A + Bp) / (1 + Cp), which holds exactly where the parameters are linear in θ, as
+    with small penalties, or in 1/θ, as with large ones. Next is the roundest number about as near as the last guess was off.
+    """
+    guess, slow = begin[name], 0
+    for start in _starts(guess, ends):
+        if trials.left > 0 and len(_finite(trials)) < 2:
+            trials({name: start})
+            if arrived():
+                return
+    while trials.left > 0 and slow < PATIENCE:
+        nearest = sorted(_finite(trials), key=lambda one: trials.distance({name: one}))[:3]
+        ahead = _interpolated(np.array(nearest), [trials({name: one}) - trials.observed for one in nearest])
+        if ahead is None:
+            return
+        before, last = trials.best[0], guess
+        guess = float(np.clip(ahead, *ends)) if name in UNIT else ahead  # the interval may be wrong, the path is not
+        reach = guess * min(ROUNDER, (guess / last - 1) ** 2)
+        value = next(iter(round_numbers(guess - reach, guess + reach, 1)), guess)
+        value = guess if (value,) in trials.done else value
+        if (value,) in trials.done:
+            return
+        distance = trials.distance({name: value})
+        if arrived():
+            return
+        slow = slow + 1 if distance > CLOSER * before else 0
+
+
+def _starts(guess: float, ends: tuple[float, float]) -> tuple[float, float, float, float]:
+    """Two values to follow a path from, near the guess and one of them round; and two more, should trainings fail."""
+    apart = min(np.log(APART), np.log(ends[1] / ends[0]) / 2)
+    first = next(iter(round_numbers(guess * np.exp(-apart), min(guess * np.exp(apart), ends[1]), 1)), guess)
+    second = guess if abs(np.log(first / guess)) > apart / 4 else guess * float(np.exp(-apart))
+    return first, second, float(np.sqrt(guess * ends[0])), float(np.sqrt(guess * ends[1]))
+
+
+def _finite(trials: Trials) -> list[float]:
+    """The single values whose trainings did not fail."""
+    return [key[0] for key, found in trials.done.items() if np.isfinite(found).all()]
+
+
+def _interpolated(values: Array, behind: Sequence[Array]) -> float | None:
+    """θ where p is 0; values (k,) of up to three trainings, the nearest first, and their wₖ − w_observed."""
+    if len(values) < 2 or not (length := float(np.sum((behind[0] - behind[1]) ** 2))):
+        return None
+    p = np.array([one @ (behind[0] - behind[1]) for one in behind]) / length
+    if len(values) == 3:
+        # θ (1 + Cp) = A + Bp through three points.
+        found = float(np.linalg.lstsq(np.column_stack([np.ones(3), p, -p * values]), values, rcond=None)[0][0])
+        if 0 < found < np.inf:
+            return found
+    first, second = values[:2].tolist()
+    linear = first - p[0] * (first - second)
+    if min(first, second) <= 0:
+        return float(linear)
+    # Two do not tell whether the path is linear in θ or in 1/θ: between them the middle of what both say, beyond them the
+    # farther, as a path is sure once it is seen from both sides.
+    inverse = 1 / first - p[0] * (1 / first - 1 / second)
+    steps = [np.log(max(linear, TINY) / first), -np.log(max(inverse, TINY) * first)]
+    step = sum(steps) / 2 if p[0] * p[1] < 0 else max(steps, key=abs)
+    return float(first * np.exp(np.clip(step, -np.log(FAR), np.log(FAR))))
+
+
+def search(trials: Trials, names: Sequence[str]) -> dict[str, tuple[float, float]]:
     """Where to look when nothing says where: the best decade, and its neighbours."""
-    trials = _Trials(train, observed, 1_000_000, seen)
     grids = [[0.15, 0.5, 0.85] if name in UNIT else [10.0**k for k in range(DECADES[0], DECADES[1] + 1)] for name in names]
-    for values in product(*grids):
+    for values in sorted(product(*grids), key=lambda values: abs(np.log(values)).sum()):  # the usual ones first
         trials(dict(zip(names, values, strict=True)))
+        if trials.best[0] <= trials.same:
+            break
     best = trials.best[1]
     return {name: (0.01, 0.99) if name in UNIT else (best[name] / 10, best[name] * 10) for name in names} if best else {}
+
+
+def _begin(told: float, name: str, ends: tuple[float, float]) -> float:
+    return told if ends[0] <= told <= ends[1] else _middle(name, ends)
 
 
 def _middle(name: str, ends: tuple[float, float]) -> float:
@@ -150,7 +246,7 @@ def _moved(values: Values, steps: Array, known: Mapping[str, tuple[float, float]
     return moved
 
 
-def _jacobian(trials: _Trials, values: Values, step: float) -> Array:
+def _jacobian(trials: Trials, values: Values, step: float) -> Array:
     """(parameters, names): change of the parameters a step in each value."""
     here = trials(values)
     wide = {name: (0.0, 1.0) if name in UNIT else (0.0, np.inf) for name in values}
@@ -161,30 +257,49 @@ def _jacobian(trials: _Trials, values: Values, step: float) -> Array:
     return np.column_stack(columns)
 
 
-def _descend(trials: _Trials, known: Mapping[str, tuple[float, float]], tolerance: float, values: Values) -> None:
-    """Gauss-Newton from one training, with shorter steps where a solver's path jumps."""
+def _descend(trials: Trials, known: Mapping[str, tuple[float, float]], tolerance: float, values: Values) -> None:
+    """Gauss-Newton from one training, with shorter steps where a solver's path jumps.
+
+    After a step that comes closer the Jacobian follows Broyden: J += (Δw − JΔθ) Δθᵀ / ‖Δθ‖².
+    """
+    jacobian: Array | None = None
     while trials.left > len(known) + 1 and values:
-        distance = trials.distance(values)
+        here, distance = trials(values), trials.distance(values)
         if not np.isfinite(distance) or distance <= min(tolerance, trials.same):
             return
-        jacobian = _jacobian(trials, values, float(np.clip(distance / 10, trials.step, 1e-2)))
+        fresh = jacobian is None
+        if jacobian is None:
+            jacobian = _jacobian(trials, values, float(np.clip(distance / 10, trials.step, 1e-2)))
         if not np.isfinite(jacobian).all():
             return
-        step = np.linalg.lstsq(jacobian, trials.observed - trials(values), rcond=None)[0]
-        for shrink in (1.0, 0.3, 0.1, 0.01):
+        step = np.linalg.lstsq(jacobian, trials.observed - here, rcond=None)[0]
+        for shrink in (1.0, 0.3, 0.1, 0.01) if fresh else (1.0,):
             if trials.left < 1:
                 return
             moved = _moved(values, shrink * step, known)
-            if trials.distance(moved) < distance:
+            if trials.distance(moved) < (distance if fresh else CLOSER * distance):
+                made = _steps(values, moved)
+                if not made.any():
+                    return
+                jacobian = jacobian + np.outer(trials(moved) - here - jacobian @ made, made) / (made @ made)
                 values = moved
                 break
         else:
-            return
+            if fresh:
+                return
+            jacobian = None
 
 
-def _scatter(trials: _Trials, known: Mapping[str, tuple[float, float]], tolerance: float) -> None:
+def _steps(values: Values, moved: Values) -> Array:
+    """What `_moved` was told."""
+    return np.array([
+        moved[name] - value if name in UNIT else np.log(moved[name] / value) for name, value in values.items()
+    ])  # fmt: skip
+
+
+def _scatter(trials: Trials, known: Mapping[str, tuple[float, float]], tolerance: float) -> None:
     """Where the path jumps, a descent ends at the next jump: begin on several of its pieces."""
-    each = int(max(2, (trials.left / 2) ** (1 / len(known))))
+    each = int(max(2, (max(0, trials.left) / 2) ** (1 / len(known))))
     grids = [
         np.linspace(*ends, each) if name in UNIT or ends[0] <= 0 else np.geomspace(*ends, each)
         for name, ends in known.items()
@@ -196,7 +311,7 @@ def _scatter(trials: _Trials, known: Mapping[str, tuple[float, float]], toleranc
         _descend(trials, known, tolerance, values)
 
 
-def _snap(trials: _Trials) -> None:
+def _snap(trials: Trials) -> None:
     """Round numbers next to the nearest training."""
     distance, values = trials.best
     if not np.isfinite(distance):
@@ -212,20 +327,16 @@ def _snap(trials: _Trials) -> None:
         trials(candidate)
 
 
-def _agrees(found: Array, observed: Array, cut: Array) -> bool:
+def agrees(found: Array, observed: Array, cut: Array) -> bool:
     return bool((np.abs(found - observed) <= cut * (1 + 1e-9)).all())
 
 
-def _widths(trials: _Trials, values: Values, cut: Array | None) -> Values:
+def _widths(trials: Trials, values: Values, cut: Array | None) -> Values:
     """How far each value may be off, from the distance that is left or from the digits that were cut off."""
     if not values:
         return {}
-    trials.most += 2 * len(values) + 1
-    jacobian = _jacobian(trials, values, 1e-4 if cut is not None else trials.step)
-    if cut is None:
-        # A solver's path jumps where its number of steps changes: believe the smaller of two derivatives.
-        wider = _jacobian(trials, values, 1e-3)
-        jacobian = np.where(np.linalg.norm(wider, axis=0) < np.linalg.norm(jacobian, axis=0), wider, jacobian)
+    typed = trials.best[0] == 0 and cut is None and _is_round(values)
+    jacobian = _slopes(trials, values, cut is not None, typed)
     scale = {name: 1.0 if name in UNIT else value for name, value in values.items()}
     if not np.isfinite(jacobian).all() or not (np.linalg.norm(jacobian, axis=0) > 0).all():
         return dict.fromkeys(values, np.inf)
@@ -242,9 +353,31 @@ def _widths(trials: _Trials, values: Values, cut: Array | None) -> Values:
         return {name: 1.1 * reach * scale[name]}
     blur = SAFETY * (float(np.linalg.norm(gap)) + noise) + (float(np.linalg.norm(cut)) if cut is not None else 0)
     spread = np.linalg.norm(np.linalg.pinv(jacobian), axis=1)
-    typed = trials.best[0] == 0 and cut is None and _is_round(values)
     finest = 0 if typed else FINEST
     return {name: max(blur * s, finest) * scale[name] for name, s in zip(values, spread.tolist(), strict=True)}
+
+
+def _slopes(trials: Trials, values: Values, cut: bool, typed: bool) -> Array:
+    """(parameters, names): change of the parameters a step in each value, by the trainings that were done on both sides of
+    it, as on one side its path may end; by new ones where there are none.
+
+    A solver's path jumps where its number of steps changes: believe the smaller of two. A number that was typed has no
+    interval, but it is none where the very next one trains to the same.
+    """
+    here = trials(values)
+    if len(values) == 1 and not cut and not typed:
+        ((name, value),) = values.items()
+        changes = {other: other - value if name in UNIT else float(np.log(other / value)) for other in _finite(trials)}
+        near = {other: change for other, change in changes.items() if NEIGHBOURS[0] < abs(change) < NEIGHBOURS[1]}
+        if min(near.values(), default=0) < 0 < max(near.values(), default=0):
+            sides = min(near, key=lambda one: 1 / near[one]), max(near, key=lambda one: 1 / near[one])
+            slopes = [(trials({name: other}) - here) / near[other] for other in sides]
+            return np.asarray(min(slopes, key=np.linalg.norm))[:, None]
+    found = _jacobian(trials, values, 1e-4 if cut else trials.step)
+    if cut or typed or trials.left < len(values):
+        return found
+    wider = _jacobian(trials, values, 1e-3)
+    return np.where(np.linalg.norm(wider, axis=0) < np.linalg.norm(found, axis=0), wider, found)
 
 
 def _is_round(values: Values) -> bool:
