@@ -229,6 +229,8 @@ class Parameters(Access):
     dual_coef: Array | None = None
     "One for each training point: (points,), or (points, outputs)."
     kernel: Kernel | None = None
+    precision: float = 0.0
+    "How far they may be off, in units of the largest coefficient: what an extraction from few digits leaves."
 
     def __post_init__(self) -> None:
         _check_learned(self, "model")
@@ -252,6 +254,8 @@ class Fitted(Access):
     layers: tuple[tuple[Array, Array], ...] = ()
     "Of a network: (W, b) with W of shape (units, previous units)."
     settings: Mapping[str, Any] = field(default_factory=dict)
+    precision: float = 0.0
+    "How far the coefficients may be off, in units of the largest; 0 where they are as they were learned."
     "What is commonly known of the training: solver, tolerance, positivity; never a hyperparameter."
     prepare: tuple[tuple[str, Array], ...] = ()
     "What a pipeline does to the data first, step by step: (`subtract`, mean), (`divide`, width), (`matmul`, axes) ..."

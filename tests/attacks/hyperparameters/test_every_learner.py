@@ -27,7 +27,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler, TargetEncoder
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler, TargetEncoder, scale
 from sklearn.svm import SVC, SVR, LinearSVC
 
 from divulge import Fitted, Hyperparameters, TrainingData, Verdict, datasets
@@ -315,6 +315,19 @@ def test_no_support_vector_at_its_bound_leaves_the_penalty_open() -> None:
     finding = steal(SVC(C=1e4).fit(X, y), X, y)
     assert finding.verdict is Verdict.NOT_APPLICABLE
     assert "No support vector of the svc model is at the bound" in finding.summary
+
+
+def test_columns_that_depend_on_each_other_are_no_evidence_for_a_penalty() -> None:
+    """One-hot columns beside an intercept: of thirteen equations twelve are 0 = 0 for any model, and C would be 1.404."""
+    rng = np.random.default_rng(247)
+    n = int(rng.integers(60, 400))
+    numbers = rng.normal(size=(n, int(rng.integers(1, 5))))
+    kinds = [np.eye(k)[rng.integers(0, k, n)] for k in rng.integers(2, 6, int(rng.integers(1, 4)))]
+    X = scale(np.column_stack([numbers, *kinds]))
+    y = (X @ rng.normal(size=(X.shape[1], 4)) + rng.gumbel(size=(n, 4))).argmax(axis=1)
+    with pytest.warns(ConvergenceWarning):
+        estimator = LinearSVC(C=10.0, loss="hinge", random_state=0, max_iter=20_000).fit(X, y)
+    assert steal(estimator, X, y, trainings=0).loot is None
 
 
 @pytest.mark.parametrize("C", [0.3, 1.0, 10.0])

@@ -152,6 +152,46 @@ def test_a_prediction_service_and_the_data_reach_the_penalty(estimator: Any, dat
     assert max(errors) <= 1e-9
 
 
+@pytest.mark.parametrize(
+    ("estimator", "standardised"),
+    [(Ridge(0.37), False), (Ridge(0.37, fit_intercept=False), False), (Ridge(0.37), True), (Lasso(0.37), True)],
+    ids=["ridge, raw", "ridge without intercept, raw", "ridge", "lasso"],
+)
+def test_answers_in_single_precision_reach_the_penalty_with_an_interval_that_holds(
+    estimator: Any, standardised: bool
+) -> None:
+    loaded = datasets.load("diabetes", standardised=standardised)
+    estimator.fit(loaded.X, loaded.y)
+    held = Predictions(lambda X: estimator.predict(X).astype(np.float32), loaded.X.shape[1])
+    chain = ("linear-extraction", "algorithm", "hyperparameters")
+    done = audit([held, TrainingData(loaded.X, loaded.y)], attacks=chain)
+    loot = next(finding.loot for finding in done.findings if finding.provenance.attack == "hyperparameters")
+    assert isinstance(loot, Hyperparameters)
+    low, high = loot.intervals["alpha"]
+    assert low <= 0.37 <= high
+    assert loot.values["alpha"] == pytest.approx(0.37, rel=1e-3)
+    assert high - low <= 0.37
+
+
+def test_scores_whose_exponentials_overflow_name_nobody() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.lognormal(9, 1, (200, 4))
+    y = np.round(X @ [120.0, 8e3, 1.5e4, 1.1])
+    fitted = LinearRegression(fit_intercept=False).fit(X, y)
+    with np.errstate(over="ignore", invalid="ignore"):
+        assert AlgorithmIdentification()(Parameters(fitted.coef_), TrainingData(X, y)).loot is None
+
+
+def test_an_elastic_net_by_few_digits_is_not_called_the_ridge_that_it_nearly_is() -> None:
+    loaded = datasets.load("diabetes", standardised=False)
+    estimator = ElasticNet(2e-4, l1_ratio=0.5, tol=1e-8, max_iter=100_000).fit(loaded.X, loaded.y)
+    coef, intercept = estimator.coef_.astype(np.float32).astype(float), np.atleast_1d(estimator.intercept_)
+    for precision in (1e-6, 1e-5):
+        made = Parameters(coef, intercept, precision=precision)
+        loot = AlgorithmIdentification()(made, TrainingData(loaded.X, loaded.y)).loot
+        assert loot is None or loot.learner == "elastic_net"
+
+
 # --- limits, from just inside and from just outside
 
 DATA = TrainingData(np.eye(4), np.array([0.1, 0.2, 0.3, 0.4]))
@@ -217,7 +257,6 @@ def test_residuals_of_rounding_are_equal(monkeypatch: pytest.MonkeyPatch, second
         (1e-3, (0.5, 0.5), 1.1e-2, "elastic net"),
         (1e-9, (0.5, 0.5), 0.9e-5, "ridge"),
         (1e-9, (0.5, 0.5), 1.1e-5, "elastic net"),
-        (1e-3, (0.019, 0.981), 0.045, "ridge"),
         (1e-3, (0.021, 0.979), 0.045, "elastic net"),
         (1e-3, (0.019, 0.981), 0.055, "elastic net"),
     ],
@@ -227,6 +266,15 @@ def test_a_learner_that_contains_another_is_named_where_the_plainer_does_not_do(
 ) -> None:
     finding = judged(monkeypatch, ranked("elastic net", net, shares), ranked("ridge", plain), ranked("lasso", 1.0))
     assert f"trained by {named}:" in finding.summary
+
+
+@pytest.mark.parametrize(("plain", "said"), [(0.009, "trained by ridge:"), (0.045, "fit elastic net and ridge alike")])
+def test_a_penalty_that_pulls_next_to_nothing_may_be_none_that_a_solver_left_early(
+    monkeypatch: pytest.MonkeyPatch, plain: float, said: str
+) -> None:
+    shares = (0.019, 0.981)
+    finding = judged(monkeypatch, ranked("elastic net", 1e-3, shares), ranked("ridge", plain), ranked("lasso", 1.0))
+    assert said in finding.summary
 
 
 def test_the_null_counts_the_learners_that_were_compared_not_those_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -251,11 +299,11 @@ def test_a_penalty_is_not_negative_but_for_rounding(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize(("size", "zero"), [(0.9e-12, True), (1.1e-12, False)])
 def test_an_extracted_zero_is_one_though_rounded(size: float, zero: bool) -> None:
-    lasso = next(one for one in candidates(False, False, False) if one.title == "lasso")
     coef: Array = np.array([3.0, 3 * size])
-    fitted = identification._as_fitted(Parameters(coef), lasso, TrainingData(np.eye(2), np.ones(2)))
-    assert fitted.coef is not None
-    assert bool(fitted.coef[1] == 0) is zero
+    found = identification._without_nothing(Parameters(coef, np.array([3 * size])))
+    assert found.coef is not None
+    assert bool(found.coef[1] == 0) is zero
+    assert (found.intercept is None) is zero
 
 
 @pytest.mark.parametrize(("classes", "labels"), [(20, True), (21, False)])

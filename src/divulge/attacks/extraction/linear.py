@@ -99,7 +99,9 @@ class LinearExtraction(Attack[Predictions, Parameters]):
         off = _off(model.answers(X), A)
         agreement = f"{len(X)} fresh answers {f'to {off:.0e}' if off else 'exactly'}"
         return Finding.leak(
-            Parameters(model.coef if len(model.coef) > 1 else model.coef[0], model.intercept),
+            Parameters(
+                model.coef if len(model.coef) > 1 else model.coef[0], model.intercept, precision=max(model.error, off)
+            ),
             f"The model behind the API is linear{BEHIND[model.link.name]}: its {model.coef.size + len(model.coef)} "
             f"parameters follow from {copy.source}, and agree with {agreement}.",
             evidence=Readout(model.link.name, model.link is affine.SOFTMAX),

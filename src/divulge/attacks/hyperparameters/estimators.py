@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from divulge.attacks.hyperparameters import premises
 from divulge.attacks.hyperparameters.problem import ROUNDING, Answer, Intervals, StationarityProblem, counted
 from divulge.contract import Array, Score, Verdict
 from divulge.errors import NotApplicable
@@ -54,7 +55,7 @@ def by_equations(problem: StationarityProblem, confidence: float) -> Answer:
             Verdict.NOT_APPLICABLE,
             f"the residuals of this data do not add up to nothing, as the intercept of the {problem.title} model makes "
             "them where it was fitted; the model was trained on other data, or its parameters were rounded",
-            unidentifiable=problem.decimals is None,
+            unidentifiable=problem.in_full,
         )
     _refuse_different_penalties(problem, estimate, confidence)
     residual, allowed = estimate.relative_residual, _allowed(problem)
@@ -99,7 +100,7 @@ def by_equations(problem: StationarityProblem, confidence: float) -> Answer:
         values,
         intervals,
         scores=scores,
-        unidentifiable=problem.direct and problem.decimals is None,
+        unidentifiable=problem.direct and problem.in_full,
     )
 
 
@@ -176,9 +177,10 @@ def by_training(
 
     def matched(around: Intervals) -> Match:
         extra = {"gamma": _usual_gammas(trainer.X)} if "gamma" in around else {}
-        return replay.match(trials, around, begin=first.values, cut=problem.cut, extra=extra)
+        return replay.match(trials, around, begin=first.values, cut=problem.cut, rough=limit, extra=extra)
 
     limit = ON_PATH if tight else max(REPLAYED, 10 * float(np.finfo(problem.observed.dtype).eps))
+    limit = max(limit, premises.SAFETY * problem.fitted.precision)
     if problem.cut is not None:
         limit = float(np.linalg.norm(problem.cut)) / trials.size
     around = _around(first, wanted)

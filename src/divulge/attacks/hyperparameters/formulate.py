@@ -117,8 +117,8 @@ def _linear(
     _refuse_vanishing(stationarity.stacked(systems), len(penalties))
     systems = [stationarity.stacked(systems)] if loss.joint else systems
     systems = _precise(systems, fitted.coef)
-    if common["decimals"] is not None:
-        systems = [replace(one, noise=_noise(X, weight, loss, Y, W, c, k, int(common["decimals"]), centred))
+    if off := _off(fitted, common["decimals"]):
+        systems = [replace(one, noise=_noise(X, weight, loss, Y, W, c, k, off, centred))
                    for k, one in enumerate(systems)]  # fmt: skip
     level = _best_constant(loss, Y, weight, W) if free else np.zeros(len(W))
     from_middle = Y - np.average(Y, axis=0, weights=weight) if centred else Y
@@ -253,8 +253,14 @@ def _huber(fitted: Fitted, residual: Array, weight: Array) -> tuple[Loss, dict[s
     return huber(epsilon, scale), {"epsilon": (epsilon, slack / (2 * epsilon * float(above[k])))}
 
 
-def _noise(X: Array, weight: Array, loss: Loss, Y: Array, W: Array, c: Array, k: int, decimals: int, centred: bool) -> float:
-    """What digits cut off the parameters add to the gradient: each is off by up to half a unit, uniformly."""
+def _off(fitted: Fitted, decimals: int | None) -> float:
+    """Standard deviation of what each coefficient is off: half a unit of its last digit at most, or what is known of all."""
+    known = fitted.precision * float(np.abs(fitted.coef).max(initial=0)) if fitted.coef is not None else 0.0
+    return known if decimals is None else 10.0**-decimals / np.sqrt(12)
+
+
+def _noise(X: Array, weight: Array, loss: Loss, Y: Array, W: Array, c: Array, k: int, off: float, centred: bool) -> float:
+    """What coefficients that are off by so much each add to the gradient."""
     curvature = weight * loss.second_derivative(X @ W.T + c, Y)[:, k]
     if issparse(X):
         size = hessian_norm(X, curvature, (X.T @ weight) / weight.sum() if centred else None)
@@ -262,7 +268,7 @@ def _noise(X: Array, weight: Array, loss: Loss, Y: Array, W: Array, c: Array, k:
         wide = X - weight @ X / weight.sum() if centred else np.column_stack([X, np.ones(len(X))])
         size = float(np.linalg.norm(wide.T @ (curvature[:, None] * wide)))
     outputs = len(W) if loss.joint else 1
-    return float(SURE * np.sqrt(outputs) * 10.0**-decimals / np.sqrt(12) * size)
+    return float(SURE * np.sqrt(outputs) * off * size)
 
 
 def _targets(fitted: Fitted, y: Array) -> tuple[Loss, Array]:

@@ -10,6 +10,7 @@ from pydantic import Field
 from scipy.optimize import brentq
 from scipy.sparse import issparse
 
+from divulge.attacks.hyperparameters import premises
 from divulge.attacks.hyperparameters.formulate import build_problem
 from divulge.attacks.hyperparameters.problem import StationarityProblem
 from divulge.attacks.hyperparameters.stealing import HyperparameterStealing
@@ -41,11 +42,14 @@ DEFAULT_EPSILON = 1.35  # of Huber's loss in scikit-learn
 UNRELATED = 0.05  # a larger share of the gradient left names nobody: one on two columns left 0.10 of liblinear's
 HINGED = 1e-3  # the same of a hinge loss, whose margin hides much: squared hinges left 0.012 of it on 30 columns
 ZERO = 1e-12  # of the largest coefficient: an extracted 0 comes with thousands of rounding errors, a coefficient with more
+BLURRED = 3.0  # times what a learner leaves that contains it: of ridges by float32 a plainer one left at most 1.1 times that
+HIDDEN = 10.0  # times the precision of extracted coefficients: one that is no larger may be 0
 SIGNIFICANCE = 1e-2  # the p-value of a claim: of a hundred unrelated gradients one may look like a learner's own
 BY_BOUND = 1e-3  # shown for an SVM whose margins agree with its dual weights: libsvm's tolerance; it competes with no other
 AS_GOOD = 10.0  # times what a learner leaves that contains it, a plainer one may leave: it has a penalty less to fit with
 CONVERGED = 1e-6  # of what the former leaves, less is not asked of the latter: solvers differ in how far they go
 FEW_CLASSES = 20  # as many whole numbers at most are labels; more are counts
+SHORT = 1e-12  # coefficients known no better have lost digits on their way
 FLOOR = 1e-13  # relative residuals below are hundreds of rounding errors, and equal
 
 
@@ -91,7 +95,7 @@ class AlgorithmIdentification(Attack[tuple[Parameters, TrainingData], Fitted]):
         if data.y is None:
             raise NotApplicable("the training labels are not held, and every objective depends on them")
         _refuse_raw(parameters, data)
-        found, untold = rank(parameters, data)
+        found, untold = rank(_without_nothing(parameters), data)
         ranked = sorted(found, key=lambda one: one.relative_residual)
         if untold:
             raise NotApplicable(
@@ -101,6 +105,7 @@ class AlgorithmIdentification(Attack[tuple[Parameters, TrainingData], Fitted]):
         if not ranked:
             raise NotApplicable("no learner that is known here has parameters of this shape for such targets")
         best = _plainest([one for one in ranked if one.relative_residual <= one.limit] or ranked)
+        first = ranked[0]
         rest = [one for one in ranked if one is not best and best.candidate.title not in one.candidate.setup.contains]
         figure = HeatMap(
             "Gradient left unexplained, by learner",
@@ -126,6 +131,10 @@ class AlgorithmIdentification(Attack[tuple[Parameters, TrainingData], Fitted]):
                 f"the nearest leaves {best.relative_residual:.2g} of its gradient.",
                 power=power,
                 **shown,
+            )
+        if (other := _as_likely(first, best, ranked, parameters.precision)) is not None:
+            return Finding.none_found(
+                f"The parameters fit {first.candidate.title} and {other.candidate.title} alike.", power=power, **shown
             )
         second = min((one.relative_residual for one in rest), default=np.inf)
         if second < self.margin * max(best.relative_residual, FLOOR):
@@ -197,6 +206,10 @@ def rank(parameters: Parameters, data: TrainingData) -> tuple[list[Ranked], list
                 ranked.append(Ranked(candidate, problem, max(left, FLOOR), (1.0,)))
             elif problem.systems:
                 estimate = stationarity.solve(problem.system)
+                for weaker in premises.weaker(problem) if parameters.precision > SHORT else ():
+                    again = stationarity.solve(weaker.system)
+                    if again.relative_residual < estimate.relative_residual:
+                        problem, estimate = weaker, again
                 if estimate.degrees_of_freedom < 2:
                     untold.append(candidate.title)
                     continue
@@ -205,6 +218,8 @@ def rank(parameters: Parameters, data: TrainingData) -> tuple[list[Ranked], list
                 sizes = np.linalg.norm(problem.system.A * estimate.values, axis=0)
                 shares = tuple((sizes / (sizes.sum() or 1.0)).tolist())
                 left = max(estimate.relative_residual, FLOOR)
+                if not np.isfinite(left):  # exp of scores in dollars
+                    continue
                 ranked.append(Ranked(candidate, problem, left, shares, estimate.p_value))
             else:
                 if not by_bound(problem).unidentifiable:
@@ -217,15 +232,26 @@ def rank(parameters: Parameters, data: TrainingData) -> tuple[list[Ranked], list
 def _plainest(ranked: list[Ranked]) -> Ranked:
     """The first, unless it only contains a plainer one that does as well: then that."""
     best = ranked[0]
-    if not best.candidate.setup.contains:
-        return best
-    plainer = [one for one in ranked if one.candidate.title in best.candidate.setup.contains]
-    lone = min(best.shares) < PENALTY_SHARE
     enough = AS_GOOD * max(best.relative_residual, CONVERGED)
-    for one in plainer:
-        if one.relative_residual <= UNRELATED and (lone or one.relative_residual <= enough):
-            return one
-    return best
+    return next((one for one in _plainer(best, ranked) if one.relative_residual <= enough), best)
+
+
+def _plainer(best: Ranked, ranked: list[Ranked]) -> list[Ranked]:
+    return [
+        one for one in ranked if one.candidate.title in best.candidate.setup.contains and one.relative_residual <= UNRELATED
+    ]
+
+
+def _as_likely(first: Ranked, best: Ranked, ranked: list[Ranked], precision: float) -> Ranked | None:
+    """A learner that the first contains, or is, and that may as well have been it; None where there is none.
+
+    With a penalty that pulls next to nothing the first may be the plainer one, whose solver stopped early. And of parameters
+    that lost digits, a plainer one that leaves more may have lost just that.
+    """
+    if best is first:
+        plainer = _plainer(first, ranked)
+        return plainer[0] if plainer and min(first.shares) < PENALTY_SHARE else None
+    return best if precision > SHORT and best.relative_residual > BLURRED * first.relative_residual else None
 
 
 def candidates(dual: bool, classifiers: bool, machines: bool) -> list[Candidate]:
@@ -247,6 +273,17 @@ def _candidates(parameters: Parameters, data: TrainingData) -> list[Candidate]:
         classes <= FEW_CLASSES and np.array_equal(data.y, np.round(np.asarray(data.y, float)))
     )
     return candidates(parameters.dual_coef is not None, labels, machines=parameters.intercept is not None)
+
+
+def _without_nothing(parameters: Parameters) -> Parameters:
+    """The parameters with zeros where an extraction found what rounding leaves, and no intercept where that is all of it."""
+    if parameters.coef is None:
+        return parameters
+    least = max(ZERO, HIDDEN * parameters.precision) * float(np.abs(parameters.coef).max(initial=0))
+    intercept = parameters.intercept
+    if intercept is not None and 0 < np.abs(intercept).max() <= least:
+        intercept = None
+    return replace(parameters, coef=np.where(np.abs(parameters.coef) <= least, 0.0, parameters.coef), intercept=intercept)
 
 
 def _refuse_raw(parameters: Parameters, data: TrainingData) -> None:
@@ -273,10 +310,11 @@ def _as_fitted(parameters: Parameters, candidate: Candidate, data: TrainingData)
     if learner.loss == "huber":
         more = {"scale": np.array([_huber_scale(parameters, data)])}
     assert parameters.coef is not None
-    size = float(np.abs(parameters.coef).max(initial=0))
-    coef = np.where(np.abs(parameters.coef) <= ZERO * size, 0.0, parameters.coef)
     settings = {**settings, "fit_intercept": parameters.intercept is not None}
-    return Fitted(learner.name, coef=coef, intercept=parameters.intercept, more=more, settings=settings)
+    precision = parameters.precision
+    return Fitted(
+        learner.name, coef=parameters.coef, intercept=parameters.intercept, more=more, settings=settings, precision=precision
+    )  # fmt: skip
 
 
 def _huber_scale(parameters: Parameters, data: TrainingData) -> float:

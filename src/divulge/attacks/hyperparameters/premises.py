@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -15,19 +16,29 @@ from divulge.solvers.stationarity.system import System
 
 OFF = 5.0  # standard deviations: cut-off digits are uniform and independent, and hardly ever add up to more
 PRECISE = 1e-6  # of a coefficient: single precision leaves 6e-8, the eigenvalues behind RidgeCV of raw prices about 1e-7
+SAFETY = 3.0  # times what fresh answers show of the largest coefficient's error, for the others'
 MOST = 2000  # equations of an output whose covariance is factorised in a second or so
 
 
 def weaker(problem: StationarityProblem) -> Iterator[StationarityProblem]:
-    """The same equations where digits are missing: of the data, as far as it shows; of the parameters, as few as can be."""
-    table = problem.table
+    """The same equations where digits are missing: of the data, as far as it shows; of the parameters, as few as can be.
+
+    Parameters that were extracted lost digits for certain, and come first.
+    """
+    table, extracted = problem.table, problem.fitted.precision > 0
     if table is None or problem.decimals is not None or table.X.shape[1] > MOST:
         return
+    if extracted:
+        yield from _by_parameters(problem, table, SAFETY * problem.fitted.precision)
     if table.cut:
         yield from _under(problem, table, "the table held was cut off after its last digit", precision.by_cut_data, OFF)
-    if problem.direct:
-        few = "the parameters are right to six digits"
-        yield from _under(problem, table, few, precision.by_cut_parameters, PRECISE)
+    if problem.direct and not extracted:
+        yield from _by_parameters(problem, table, PRECISE)
+
+
+def _by_parameters(problem: StationarityProblem, table: HeldTable, off: float) -> Iterator[StationarityProblem]:
+    rewritten = partial(precision.by_cut_parameters, alike=problem.fitted.precision > 0)
+    yield from _under(problem, table, f"the parameters are right to {-np.log10(off):.0f} digits", rewritten, off)
 
 
 def _under(

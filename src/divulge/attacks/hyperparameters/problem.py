@@ -98,6 +98,11 @@ class StationarityProblem:
         return bool((np.abs(self.system.check) > rounding).any())
 
     @property
+    def in_full(self) -> bool:
+        """Whether the parameters are those that were learned, to the last digit."""
+        return self.decimals is None and not self.fitted.precision
+
+    @property
     def cut(self) -> Array | None:
         """Half a unit of the last digit that was kept, for every parameter."""
         return None if self.decimals is None else np.full(len(self.observed), 0.5 * 10.0**-self.decimals)

@@ -59,8 +59,13 @@ def by_cut_data(system: System, table: HeldTable, output: int, w: Array, used: A
     return _in_units(system, lambda rows: solve_triangular(lower, rows, lower=True), table.column_scale * balance)
 
 
-def by_cut_parameters(system: System, table: HeldTable, output: int, w: Array, used: Array) -> System:
-    """The equations in parameters: H⁻¹(b + Aλ) / w, H = Xᵀ diag(weight) X, is how far each is from the minimum for λ."""
+def by_cut_parameters(
+    system: System, table: HeldTable, output: int, w: Array, used: Array, *, alike: bool = False
+) -> System:
+    """The equations in parameters: H⁻¹(b + Aλ) / w, H = Xᵀ diag(weight) X, is how far each is from the minimum for λ.
+
+    Where all are known `alike`, as an extraction knows them, the unit is the largest; otherwise each is its own.
+    """
     X = table.X[:, used]
     hessian = X.T @ (table.weight[:, None] * X)
     units = 1 / np.sqrt(np.diag(hessian))
@@ -68,7 +73,7 @@ def by_cut_parameters(system: System, table: HeldTable, output: int, w: Array, u
     if np.linalg.eigvalsh(scaled)[0] < SINGULAR * len(scaled):
         raise LinAlgError("columns depend on each other")
     factor = cho_factor(scaled)
-    size = w[used]
+    size = np.full(int(used.sum()), np.abs(w).max()) if alike else w[used]
 
     def displacement(rows: Array) -> Array:
         columns = rows.reshape(len(rows), -1)

@@ -97,13 +97,15 @@ def match(
     *,
     begin: Mapping[str, float] | None = None,
     cut: Array | None = None,
+    rough: float = ROUGH,
     extra: Mapping[str, Sequence[float]] | None = None,
 ) -> Match:
     """argmin over values in the intervals `around` of ‖train(values) − observed‖, from `begin` where that is told.
 
     The path of the parameters is followed as far as it is smooth. Where it jumps, round values come first, then Gauss-Newton
     from several starts. `cut` holds, for parameters that were rounded, half a unit of their last digit each: the interval is
-    then all values that round to the same. `extra` are more values worth a try, like the round ones.
+    then all values that round to the same. Within `rough` of the parameters a training is near enough. `extra` are more
+    values worth a try, like the round ones.
     """
     known = dict(around)
     middle = {name: _begin((begin or {}).get(name, 0.0), name, ends) for name, ends in known.items()}
@@ -120,7 +122,7 @@ def match(
         _follow(trials, *next(iter(known.items())), middle, arrived)
     else:
         _descend(trials, known, tolerance, middle)
-    if not arrived() and trials.best[0] > ROUGH:
+    if not arrived() and trials.best[0] > rough:
         for values in _round_values(known, min(SNAPPED, max(0, trials.left) * 2 // 3), extra):
             trials(values)
             if arrived():
