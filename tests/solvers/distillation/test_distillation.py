@@ -198,13 +198,10 @@ def test_the_length_of_gradients_teaches_dense_copies_only() -> None:
     rng = np.random.default_rng(0)
     X, logits, slopes = rng.normal(size=(5, 256)), rng.normal(size=(5, 3)), rng.normal(size=(5, 3, 256))
     for name, same in [("two-layer", False), ("convolutional", True)]:
-        misfits = [
-            distillation.train(
-                architectures.build(name, (16, 16), 3, 0, width=2), distillation.lesson(X, logits, size * slopes), 0, steps=5
-            )
-            for size in (1, 8)
-        ]
-        assert np.allclose(*misfits) == same
+        copies = [architectures.build(name, (16, 16), 3, 0, width=2) for _ in range(2)]
+        lessons = [distillation.lesson(X, logits, size * slopes) for size in (1, 8)]
+        short, long = [distillation.train(copy, read, 0, steps=5) for copy, read in zip(copies, lessons, strict=True)]
+        assert np.allclose(short, long) == same
 
 
 def test_gradients_of_another_number_of_outputs_are_refused(teacher: Teacher) -> None:

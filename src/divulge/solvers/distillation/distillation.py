@@ -19,6 +19,7 @@ from functools import partial
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from divulge.arrays import Array
 from divulge.solvers.shared import affine
@@ -38,7 +39,7 @@ BATCH = 100
 CLEAR = 1e3
 "A probability this many times its last decimal has a gradient with three digits."
 TINY = 1e-12
-"Keeps answers that are all alike, and gradients that are all 0, from being divided by 0."
+"Keeps answers that are all alike from being divided by 0."
 FLOOR = 1e-30
 "Smaller probabilities are rounding errors of single precision."
 RIDGE = 1e-8
@@ -247,7 +248,7 @@ def _distance(found: Tensor, right: Tensor, steepness: Tensor) -> Tensor:
 
 def _turned(found: Tensor, right: Tensor) -> Tensor:
     """1 - cosine of all rows together, which keeps what they are beside each other; 0 for the same up to a factor."""
-    return 1 - (found * right).sum() / (found.norm() * right.norm()).clamp_min(TINY)
+    return torch.ones(()) - functional.cosine_similarity(found.flatten(), right.flatten(), dim=0)
 
 
 def _centring(known: Array) -> Array:
