@@ -70,6 +70,28 @@ def test_gradients_teach_more_than_values_from_the_same_queries(two_layer: Victi
     assert share["gradients"] > share["values"] + 0.05
 
 
+@pytest.mark.parametrize("gradients", [True, False])
+def test_auto_keeps_what_agrees_better_of_gradients_and_values(two_layer: Victim, gradients: bool) -> None:
+    model, candidates, _ = two_layer
+    right = Gradients.of(model)
+    wrong = Gradients(right.value, 6, "misled", gradient=lambda X: -right.gradient(X))
+    finding = Surrogate(queries=8, use="auto", steps=200)(right if gradients else wrong, candidates)
+    kept = "values and gradients" if gradients else "values"
+    assert f"copy trained on the {kept} at" in finding.summary
+    assert (
+        finding.notes[1]
+        == "Tried: two-layer by values and gradients, two-layer by values; half of the held-out queries chose."
+    )
+    assert finding.scores["agreement on held-out queries"].value > 0.6
+
+
+def test_auto_learns_from_values_where_no_gradients_are_answered(two_layer: Victim) -> None:
+    model, candidates, _ = two_layer
+    finding = Surrogate(use="auto", steps=50)(Predictions(model.predict, 6, "values"), candidates)
+    assert "copy trained on the values at" in finding.summary
+    assert not any("Tried" in note for note in finding.notes)
+
+
 def test_only_labels_are_enough_for_a_copy_that_is_better_than_guessing(two_layer: Victim) -> None:
     model, candidates, _ = two_layer
     target = Predictions(lambda X: model.predict(X).argmax(1), 6, "labels")
