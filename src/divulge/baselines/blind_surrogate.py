@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar
 
 import numpy as np
 from pydantic import Field, PositiveInt
 
-from divulge.attacks.extraction.surrogate import LEAST, PAPER, REMEDY, TAXONOMY, Architecture, copied, scored
+from divulge.attacks.extraction.surrogate import LEAST, PAPER, REMEDY, TAXONOMY, Architecture, Use, copied, scored
 from divulge.contract import Array, Baseline, Context, Copy, Finding, Predictions, TaxonomyId, Truth, option_class
 from divulge.errors import NotApplicable
 
@@ -36,8 +36,8 @@ class BlindSurrogate(Baseline[Predictions, Copy]):
     "What the copy is; auto trains several and keeps the one that agrees best on half of the holdout."
     width: PositiveInt | None = None
     "Hidden units of the copy, or channels of its first convolution."
-    use: Literal["gradients", "values"] = "gradients"
-    "What to learn from: values and gradients, where the target answers those, or values alone."
+    use: Use = "gradients"
+    "Learn from values and gradients, where those are answered, or values alone; auto: the better on half of the holdout."
     steps: PositiveInt = 1000
     "Steps of training."
 

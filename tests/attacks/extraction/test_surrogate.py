@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from itertools import pairwise
 from pathlib import Path
@@ -9,8 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
-from divulge import Candidates, Context, Copy, Finding, Gradients, Predictions, Weights
+from divulge import Candidates, Context, Copy, Finding, Gradients, Predictions, Weights, cli
 from divulge.arrays import Array
 from divulge.attacks import Surrogate
 from divulge.attacks.extraction.surrogate import _share
@@ -68,6 +70,49 @@ def test_gradients_teach_more_than_values_from_the_same_queries(two_layer: Victi
         attack = Surrogate(queries=8, use=use, steps=500)
         share[use] = attack(Gradients.of(model), candidates, truth=truth).scores["accuracy of the copy"].value
     assert share["gradients"] > share["values"] + 0.05
+
+
+@pytest.mark.parametrize("gradients", [True, False])
+def test_auto_keeps_what_agrees_better_of_gradients_and_values(two_layer: Victim, gradients: bool) -> None:
+    model, candidates, _ = two_layer
+    right = Gradients.of(model)
+    wrong = Gradients(right.value, 6, "misled", gradient=lambda X: -right.gradient(X))
+    finding = Surrogate(queries=8, use="auto", steps=200)(right if gradients else wrong, candidates)
+    kept = "values and gradients" if gradients else "values"
+    assert f"copy trained on the {kept} at" in finding.summary
+    tried = "two-layer by values and gradients, two-layer by values"
+    assert finding.notes[1] == f"Tried: {tried}; half of the held-out queries chose."
+
+
+def test_auto_learns_from_values_where_no_gradients_are_answered(two_layer: Victim) -> None:
+    model, candidates, _ = two_layer
+    finding = Surrogate(use="auto", steps=50)(Predictions(model.predict, 6, "values"), candidates)
+    assert "copy trained on the values at" in finding.summary
+    assert not any("Tried" in note for note in finding.notes)
+
+
+def test_auto_runs_from_an_audit_file(
+    two_layer: Victim, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    model, candidates, _ = two_layer
+    monkeypatch.chdir(tmp_path)
+    layers = {
+        f"{2 * i}.{part}": one
+        for i, layer in enumerate(model.layers)
+        for part, one in zip(("weight", "bias"), layer, strict=True)
+    }
+    save_file({name: np.ascontiguousarray(one) for name, one in layers.items()}, tmp_path / "network.safetensors")
+    np.savez(tmp_path / "pool.npz", X=candidates.X)
+    (tmp_path / "audit.toml").write_text(
+        'attacks = ["surrogate"]\n[held.api]\nkind = "gradients"\nfile = "network.safetensors"\n'
+        '[held.pool]\nkind = "candidates"\nfile = "pool.npz"\n[options.surrogate]\nuse = "auto"\nqueries = 8\nsteps = 100\n'
+    )
+    assert cli.main(["audit", "audit.toml", "--json"]) == 0
+    (found,) = json.loads(capfd.readouterr().out)["findings"]
+    assert found["verdict"] == "leak"
+    assert "copy trained on the values and gradients at 8 queries" in found["summary"]
+    report = (tmp_path / "runs" / "audit" / "report.html").read_text()
+    assert "Tried: two-layer by values and gradients, two-layer by values" in report
 
 
 def test_only_labels_are_enough_for_a_copy_that_is_better_than_guessing(two_layer: Victim) -> None:

@@ -42,6 +42,7 @@ REMEDY = (
 Architecture = Literal["auto", "one-layer", "two-layer", "convolutional", "vgg-11", "resnet-18"]
 TRIED: tuple[Any, ...] = ("one-layer", "two-layer", "convolutional")
 "What `auto` chooses from, in this order."
+Use = Literal["gradients", "values", "auto"]
 LEAST = 10
 "Fewer check points say nothing: their interval is wider than half of what there is."
 COMMON = "always answering the most common class"
@@ -70,8 +71,8 @@ class Surrogate(Attack[tuple[Predictions, Candidates], Copy]):
     "What the copy is; auto trains several and keeps the one that agrees best on half of the holdout."
     width: PositiveInt | None = None
     "Hidden units of the copy, or channels of its first convolution."
-    use: Literal["gradients", "values"] = "gradients"
-    "What to learn from: values and gradients, where the target answers those, or values alone."
+    use: Use = "gradients"
+    "Learn from values and gradients, where those are answered, or values alone; auto: the better on half of the holdout."
     steps: PositiveInt = 1000
     "Steps of training."
 
@@ -125,18 +126,18 @@ def copied(
     asked = context.once("answers", lambda rng: _asked(options.use, target, *drawn(rng)))
     trials, checks, right = _trained(options, asked, tuple(shape or (target.dimension,)), context)
     half = len(checks) // 2 if len(trials) > 1 else 0  # those that choose a copy do not measure it
-    name, trial = max(trials.items(), key=lambda one: np.mean(one[1]["named"][:half] == right[:half]) if half else 0)
+    tried, trial = max(trials.items(), key=lambda one: np.mean(one[1]["named"][:half] == right[:half]) if half else 0)
+    name, source = tried
     agrees, right = trial["named"][half:] == right[half:], right[half:]
     score = _share(agrees, _most_common(right), COMMON)
     low, high = score.interval or (0.0, 1.0)
     copy = Copy(name, trial["arrays"], trial["shape"], trial["outputs"], score.value)
-    source = "values and gradients" if asked["slopes"] is not None else "values"
     found: dict[str, Any] = {
         "scores": {"agreement on held-out queries": score},
         "figures": (_curve(trial["curve"]),) if len(trial["curve"]) > 1 else (),
         "notes": (
             f"{len(asked['X'])} queries trained the copy and {len(checks)} more measured it; the cost counts both.",
-            *([f"Tried: {', '.join(trials)}; half of the held-out queries chose."] if half else []),
+            *([f"Tried: {_listed(trials)}; half of the held-out queries chose."] if half else []),
             *([ONE_NUMBER] if copy.classes == 1 else []),
         ),
     }
@@ -160,15 +161,15 @@ def copied(
 
 def _asked(use: str, target: Predictions, X: Array, checks: Array) -> dict[str, Any]:
     """Everything that is asked of the target. Values and gradients at the same points are one query each."""
-    slopes = target.gradient(X) if use == "gradients" and isinstance(target, Gradients) else None
+    slopes = target.gradient(X) if use != "values" and isinstance(target, Gradients) else None
     values = target.value(X)  # a server that was asked to explain has told them too
     return {"X": X, "values": values, "slopes": slopes, "checks": checks, "answers": target.value(checks)}
 
 
 def _trained(
     options: Training, asked: dict[str, Any], shape: tuple[int, ...], context: Context
-) -> tuple[dict[str, dict[str, Any]], Array, Array]:
-    """A trained copy for every architecture to be tried, the check points and the classes the target names there."""
+) -> tuple[dict[tuple[str, str], dict[str, Any]], Array, Array]:
+    """A trained copy for every architecture and source to be tried, the check points and the classes named there."""
     from divulge.solvers.distillation import distillation
     from divulge.solvers.shared import architectures
 
@@ -182,28 +183,35 @@ def _trained(
     names = TRIED if options.architecture == "auto" else (options.architecture,)
     fit = [name for name in names if not architectures.unfit(name, shape)]
     try:
-        lesson = distillation.lesson(asked["X"], values, asked["slopes"])
+        sources = {"values": None} if asked["slopes"] is None else {"values and gradients": asked["slopes"]}
+        sources |= {"values": None} if options.use == "auto" else {}
+        lessons = {source: distillation.lesson(asked["X"], values, slopes) for source, slopes in sources.items()}
         if not fit:
             raise ValueError(architectures.unfit(names[0], shape))
     except ValueError as reason:
         raise NotApplicable(str(reason)) from None
 
-    def train(name: str, done: int, rng: np.random.Generator) -> dict[str, Any]:
+    plan = [(name, source) for name in fit for source in lessons]
+
+    def train(name: str, source: str, done: int, rng: np.random.Generator) -> dict[str, Any]:
         seed = int(rng.integers(2**31))
         module = architectures.build(name, shape, values.shape[1], seed, options.width)
         curve = []
 
         def watch(step: int) -> None:
             context.budget.check()
-            context.progress(done * options.steps + step, len(fit) * options.steps)
+            context.progress(done * options.steps + step, len(plan) * options.steps)
             curve.append((step, np.mean(distillation.named(module, checks) == right)))
 
-        distillation.fit(name, module, lesson, seed, options.steps, watch)
+        distillation.fit(name, module, lessons[source], seed, options.steps, watch)
         named = distillation.named(module, checks)
         arrays = architectures.state(module)
         return {"arrays": arrays, "shape": shape, "outputs": values.shape[1], "named": named, "curve": np.array(curve)}
 
-    trials = {name: context.once(f"copy-{name}", partial(train, name, done)) for done, name in enumerate(fit)}
+    trials = {}
+    for done, (name, source) in enumerate(plan):
+        step = f"copy-{name}" + ("-by-values" if source == "values" and len(lessons) > 1 else "")
+        trials[name, source] = context.once(step, partial(train, name, source, done))
     return trials, checks, right
 
 
@@ -225,6 +233,12 @@ def scored(finding: Finding[Copy], truth: Truth) -> Finding[Copy]:
         theirs = distillation.classes(original.predict(known.X), 0.0)
         scores["agreement on test points"] = _share(named == theirs, _most_common(theirs), COMMON)
     return replace(finding, scores=scores | dict(finding.scores))
+
+
+def _listed(trials: dict[tuple[str, str], dict[str, Any]]) -> str:
+    """What was tried; by what each learned, where that was not the same."""
+    several = len({source for _, source in trials}) > 1
+    return ", ".join(f"{name} by {source}" if several else name for name, source in trials)
 
 
 def _most_common(classes: Array) -> float:

@@ -1,19 +1,25 @@
 """Train a copy on what a teacher answered: its values and, where there are any, its input gradients.
 
-    loss = ‖D (J - Ĵ)‖² / ‖D J‖² + 0.3 ‖z - ẑ‖² / ‖z‖²
+    loss = ‖D (J - Ĵ)‖² / ‖D J‖² + 0.3 ‖z - ẑ‖² / ‖z‖²                    of dense copies
+    loss = 1 - ⟨D J, D Ĵ⟩ / (‖D J‖ ‖D Ĵ‖) + 0.3 ‖z - ẑ‖² / ‖z‖²           of copies with convolutions
 
 over the queries, with centred logits z (n, k), their Jacobians J (n, k, d) and the combinations D (n, o, k) of logits whose
 gradients are known.
+
+While the directions of gradients are not found, the squared distance is least where Ĵ is 0: it flattens a copy that values
+would have taught. So where directions are hard to find they are taught without a length, and values set the size.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from divulge.arrays import Array
 from divulge.solvers.shared import affine
@@ -137,12 +143,14 @@ def train(
     values: float = VALUES,
     watch: Watch = lambda step: None,
 ) -> tuple[float, float]:
-    """Fit a module to a lesson by Adam, in place. Returns the last misfits of values and of gradients, relative to both."""
+    """Fit a module to a lesson by Adam, in place. Returns the last misfits of values and of gradients, as in the loss."""
     random = torch.Generator().manual_seed(seed)
     X, logits = _single(lesson.X), _single(lesson.logits)
     directions, slopes = (None if part is None else _single(part) for part in (lesson.directions, lesson.slopes))
     spread = logits.square().mean().clamp_min(TINY)
     steepness = torch.ones(()) if slopes is None else slopes.square().sum((1, 2)).mean().clamp_min(TINY)
+    turning = any(isinstance(part, nn.Conv2d) for part in module.modules())
+    apart = _turned if turning else partial(_distance, steepness=steepness)
     shifts = logits.shape[1] > 1 and (directions is None or directions.shape[1] > 1)
     optimiser = torch.optim.Adam(module.parameters(), rate, fused=True)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, rate, total_steps=steps)
@@ -155,7 +163,7 @@ def train(
         misfit = ((out - out.mean(1, keepdim=True) if shifts else out) - logits[rows]).square().mean() / spread
         loss = misfit
         if directions is not None and slopes is not None:
-            off = _off(out, points, directions[rows], slopes[rows], random) / steepness
+            off = _off(out, points, directions[rows], slopes[rows], apart, random)
             loss = off + values * misfit
         optimiser.zero_grad()
         torch.autograd.backward(loss)
@@ -213,8 +221,15 @@ def settle(module: nn.Module, X: Tensor) -> None:
     module.eval()
 
 
-def _off(out: Tensor, points: Tensor, directions: Tensor, slopes: Tensor, random: torch.Generator) -> Tensor:
-    """How far gradients are off, squared and summed over outputs: of all, or in the mean of some random mixtures."""
+def _off(
+    out: Tensor,
+    points: Tensor,
+    directions: Tensor,
+    slopes: Tensor,
+    apart: Callable[[Tensor, Tensor], Tensor],
+    random: torch.Generator,
+) -> Tensor:
+    """How far apart gradients (n, d) are, of each output, or in the mean of some random mixtures of all."""
     count = directions.shape[1]
     total = torch.zeros(())
     probes = min(PROBES, count)
@@ -222,8 +237,18 @@ def _off(out: Tensor, points: Tensor, directions: Tensor, slopes: Tensor, random
         signs = torch.randint(0, 2, (len(out), count, 1), generator=random).float() * 2 - 1
         mixture = (signs * directions).sum(1)
         mixed = torch.autograd.grad((out * mixture).sum(), points, create_graph=True)[0]
-        total = total + (mixed - (signs * slopes).sum(1)).square().sum(1).mean() / probes
+        total = total + apart(mixed, (signs * slopes).sum(1)) / probes
     return total
+
+
+def _distance(found: Tensor, right: Tensor, steepness: Tensor) -> Tensor:
+    """Squared, in the mean over rows."""
+    return (found - right).square().sum(1).mean() / steepness
+
+
+def _turned(found: Tensor, right: Tensor) -> Tensor:
+    """1 - cosine of all rows together, which keeps what they are beside each other; 0 for the same up to a factor."""
+    return torch.ones(()) - functional.cosine_similarity(found.flatten(), right.flatten(), dim=0)
 
 
 def _centring(known: Array) -> Array:
