@@ -22,7 +22,16 @@ from divulge.attacks.poisoning.outcome import (
     PoisonedSetting,
     measured,
 )
-from divulge.attacks.poisoning.records import Campaign, PipelineModels, PipelineSplit, Setting, Terms, all_done, box
+from divulge.attacks.poisoning.records import (
+    Aim,
+    Campaign,
+    PipelineModels,
+    PipelineSplit,
+    Setting,
+    Terms,
+    all_done,
+    box,
+)
 from divulge.contract import (
     Access,
     Array,
@@ -86,6 +95,8 @@ class Poisoning(Attack[Pipeline, Poison]):
     "How many are added at a time, at each level."
     joint: bool = True
     "Whether all points go on moving at every level; without, earlier ones stay as they are."
+    aim: Aim = "clean"
+    "Whose loss the points raise: that of `validation` points, as published, or of all `clean` ones, those of training too."
     hyperparameter: Literal["fixed", "cross-validated", "learned"] = "cross-validated"
     "How the pipeline sets its penalty: once, by cross-validation on clean data, or anew on the validation points."
     strength: float = 0.0
@@ -103,7 +114,7 @@ class Poisoning(Attack[Pipeline, Poison]):
     width: PositiveInt = 16
     "Hidden units, or channels, of a pipeline that trains a network by name."
     iterations: PositiveInt = 100
-    "Moves of every batch where earlier points stay; with `joint` a quarter for new points, and a quarter for all together."
+    "Moves of every batch where earlier points stay; with `joint` a quarter for new points, and half for all together."
     step: Annotated[float, Field(gt=0, le=1)] = 0.07
     "Length of a point's first move, in diagonals of the box that points stay in; it falls to 0."
     starts: PositiveInt = 3
@@ -224,7 +235,15 @@ class Poisoning(Attack[Pipeline, Poison]):
         """How hard it tries, and within what."""
         low, high = box(held)
         return Terms(
-            self.starts, self.iterations, self.step, self.bounds, self.clean_bounds or self.bounds, low, high, self.joint
+            self.starts,
+            self.iterations,
+            self.step,
+            self.bounds,
+            self.clean_bounds or self.bounds,
+            low,
+            high,
+            self.joint,
+            self.aim,
         )
 
     def check_size(self, held: Pipeline, learner: PipelineLearner) -> None:
@@ -268,7 +287,7 @@ class Poisoning(Attack[Pipeline, Poison]):
         if seen.over_saddle is not None:
             notes.append(
                 "Where the penalty is re-tuned, points and penalty moved against each other first, then points alone "
-                "against the penalty this ended at; the stronger is reported (validation loss "
+                "against the penalty this ended at; the stronger is reported (the loss that they raise "
                 f"{100 * seen.over_saddle:+.1f} % over the saddle)."
             )
         return notes
