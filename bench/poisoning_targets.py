@@ -3,9 +3,9 @@
     DIVULGE_DATA=folder python bench/poisoning_targets.py [--seeds 3000 3001 3002] [--points 51] [--strength 0]
 
 Five pairs of classes, 512 training and 171 validation points, each seed another draw of all of them; logistic regression
-trained to the end at λ = 0 (C = 1), pixels from 0 to 1. Test errors in %; `needed` are the fewest points in the box with which
-training ends at a target, or at the model that poisoning led to, and `bound` is the published bound on them; `left` is the
-gradient that the points leave at the target, in that without them. The pairs and seeds here tuned nothing.
+trained to the end at λ = 0 (C = 1), pixels from 0 to 1. Test errors in %; `needed` are the fewest points in the box with
+which training ends at a target, or at the model that poisoning led to, and `bound` is the published bound on them; `left` is
+the gradient that the points leave at the target, in that without them. The pairs and seeds here tuned nothing.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from divulge.solvers.bilevel import cancelling
 
 def reached(held, models, strength):
     """The fewest points with which training ends at these models, and the published bound."""
-    targets = (held.y == held.y.max()) * 1.0
+    features = held.X.shape[1]
     problem = cancelling.Objective.at(
-        "logistic", models.W[0, -1, 0], float(models.b[0, -1, 0]), held.X, targets, np.full(held.X.shape[1], np.exp(strength)),
-        low=np.zeros(held.X.shape[1]), high=np.ones(held.X.shape[1]),
+        "logistic", models.W[0, -1, 0], float(models.b[0, -1, 0]), held.X, (held.y == held.y.max()) * 1.0,
+        np.full(features, np.exp(strength)), low=np.zeros(features), high=np.ones(features),
     )  # fmt: skip
     return cancelling.reach(problem).needed, cancelling.published_bound(problem)
 
