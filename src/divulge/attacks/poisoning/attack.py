@@ -257,7 +257,8 @@ class Poisoning(Attack[Pipeline, Poison]):
         outputs = 1 if learner.classes is None or len(learner.classes) == 2 else len(learner.classes)
         by_points = 8.0 * n * n * (2 * starts if self.regime == "converged" else 1) if n < 2 * held.X.shape[1] else 0.0
         kept = 0.0 if self.regime == "converged" else 4.0 * self.epochs * starts * outputs * (3 * n + held.X.shape[1])
-        needed = by_points + kept + 8.0 * n * held.X.shape[1] * 3
+        trainers = 2 if self.aim == "clean" and "learned" in self._settings() else 1
+        needed = trainers * (by_points + kept) + 8.0 * n * held.X.shape[1] * 3
         if needed > MEMORY:
             raise NotApplicable(
                 f"{self.points} points beside {len(held.X)} would take about {needed / 1e9:.0f} GB of memory, and "
