@@ -21,7 +21,7 @@ from divulge.contract import Truth
 from divulge.graph import Step, hold
 from divulge.runner import Runner
 from divulge.studies import PoisoningDefences
-from divulge.studies.poisoning_defences.study import NAMES, SIFTING
+from divulge.studies.poisoning_defences.study import ELECTIONS, NAMES, SIFTING
 
 
 def drawn(name, draw, points):
@@ -53,6 +53,8 @@ def main():
     columns += ("contributed points left out", "the same, known", "clean points left out")
     print(f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}")
     for name, words in NAMES.items():
+        if not any(words in score for score in findings[0].scores) and name != "none":
+            continue  # a run-off between two classes is the vote
         scores = [found.scores for found in findings]
         seen = [found.evidence for found in findings]
         score = "test error" if name == "none" else f"test error, {words}"
@@ -66,9 +68,10 @@ def main():
         else:
             row += ["–"] * 3
         print(f"| {words} | {' | '.join(row)} |")
-    bound = [found.figures[1].series["vote, certified bound"] for found in findings]
-    for level, count in enumerate(bound[0][0]):
-        print(f"vote, certified with {int(count)} points: {cell([each[1][level] / 100 for each in bound])}")
+    for election in ELECTIONS:
+        bound = [found.figures[1].series.get(f"{election}, certified bound") for found in findings]
+        for level, count in enumerate(bound[0][0] if bound[0] is not None else []):
+            print(f"{election}, certified with {int(count)} points: {cell([each[1][level] / 100 for each in bound])}")
 
 
 if __name__ == "__main__":

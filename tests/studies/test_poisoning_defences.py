@@ -15,6 +15,7 @@ from divulge.attacks.poisoning.records import FailedTraining, PipelineSplit
 from divulge.contract import Access, Array, Curve, Finding
 from divulge.contract.truth import Truth
 from divulge.defences import partition, sanitising
+from divulge.defences.run_off import RunOff
 from divulge.studies import PoisoningDefences
 from divulge.studies.poisoning_defences.defending import (
     Checks,
@@ -25,7 +26,7 @@ from divulge.studies.poisoning_defences.defending import (
     campaign,
     defended,
 )
-from divulge.studies.poisoning_defences.study import NAMES, SIFTING, DefendedPipelines, _Tested
+from divulge.studies.poisoning_defences.study import ELECTIONS, NAMES, SIFTING, DefendedPipelines, _Tested
 
 pytestmark = pytest.mark.slow
 
@@ -62,8 +63,9 @@ def error(finding: Finding[Access], defence: Defence, known: bool = False) -> fl
 
 def test_every_defence_has_its_error_with_and_without_points(found: Finding[Access]) -> None:
     assert found.verdict == "leak"
+    assert not any(NAMES["run-off"] in name for name in found.scores)  # between two classes it is the vote
     for name in NAMES:
-        if name != "none":
+        if name not in ("none", "run-off"):
             score = found.scores[f"test error, {NAMES[name]}"]
             assert 0 <= score.null < 0.1
             assert score.null_of == "no points"
@@ -115,6 +117,31 @@ def test_no_points_found_exceed_the_certified_error(
     assert 1 - np.mean(votes.winner == sides) == pytest.approx(found.scores[f"test error, {NAMES['vote']}"].null, abs=0.006)
 
 
+def test_of_more_than_two_classes_a_run_off_is_held_besides() -> None:
+    digits = datasets.load("digits", samples=220, seed=2, only=[1, 8, 9])
+    held = Pipeline(digits.X[:160], digits.y[:160], digits.X[160:], digits.y[160:])
+    options = QUICK | {"points": 2, "batch": 2, "iterations": 2, "neighbours": 5, "bounds": (-2.0, 2.0)}
+    test = Candidates(digits.X_test[:200], digits.y_test[:200])
+    finding = PoisoningDefences(**options)(held, truth={"candidates": test}, context=Context(0))
+    votes, run_off = (finding.scores[f"test error certified, {NAMES[name]}"] for name in ELECTIONS)
+    assert error(finding, "vote") <= votes.value < 1
+    assert error(finding, "run-off") <= run_off.value < 1
+    assert "run-off, certified bound" in _curve(finding.figures[1]).series
+    assert "and the run-off" in finding.summary
+    learner = learner_of(held, "converged", 1, 0.1, 1, 0)
+    models = seen(finding).plain["vote"].models
+    tested = _Tested(learner, seen(finding), "test", test.X, np.asarray(test.y))
+    elected = tested._votes("run-off", 0)
+    assert isinstance(elected, RunOff)
+    said = learner.named(models.W[0], models.b[0], test.X)
+    np.testing.assert_array_equal(elected.counts.T, [(said == label).sum(axis=0) for label in (1, 8, 9)])
+
+
+def _curve(figure: object) -> Curve:
+    assert isinstance(figure, Curve)
+    return figure
+
+
 def test_a_part_that_knows_one_class_votes_for_it_and_one_without_points_for_the_first(held: Pipeline) -> None:
     learner, split = learner_of(held, "converged", 1, 0.1, 1, 0), PipelineSplit.of(held)
     few = replace(split, X=split.X[:3], y=np.array([1.0, 1.0, 1.0]))
@@ -142,7 +169,7 @@ def test_figures_show_both_attackers(found: Finding[Access]) -> None:
     plain, knowing = found.figures
     assert isinstance(plain, Curve)
     assert isinstance(knowing, Curve)
-    assert set(plain.series) == set(NAMES.values())
+    assert set(plain.series) == {words for name, words in NAMES.items() if name != "run-off"}
     assert "vote, certified bound" in knowing.series
     assert NAMES["neighbours"] in knowing.series
 
@@ -157,7 +184,7 @@ def test_without_test_points_errors_are_said_to_be_optimised_against(held: Pipel
 def test_a_bound_is_of_use_where_a_guess_does_worse(
     found: Finding[Access], held: Pipeline, bound: float, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_Tested, "certified", lambda tested: np.array([0.02, bound]))
+    monkeypatch.setattr(_Tested, "certified", lambda tested, election: np.array([0.02, bound]))
     tested = _Tested(learner_of(held, "converged", 1, 0.1, 1, 0), seen(found), "validation", held.X_val, held.y_val)
     assert tested.sentence().endswith(said)
 

@@ -7,6 +7,7 @@ from divulge.lazy import importer
 _HOMES = {
     "BlindSurrogate": "blind_surrogate",
     "FirstLayerImages": "haim2022.first_layer",
+    "GradientCancelling": "gradient_cancelling",
     "ModelInversion": "haim2022.inversion",
     "PublishedExtraction": "milli2018.extraction",
 }
@@ -15,6 +16,7 @@ __getattr__ = importer(__name__, _HOMES)
 
 if TYPE_CHECKING:
     from divulge.baselines.blind_surrogate import BlindSurrogate as BlindSurrogate
+    from divulge.baselines.gradient_cancelling import GradientCancelling as GradientCancelling
     from divulge.baselines.haim2022.first_layer import FirstLayerImages as FirstLayerImages
     from divulge.baselines.haim2022.inversion import ModelInversion as ModelInversion
     from divulge.baselines.milli2018.extraction import PublishedExtraction as PublishedExtraction

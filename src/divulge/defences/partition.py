@@ -7,8 +7,9 @@ and so one vote: a lead of more than two votes for each such point stays a lead,
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -16,6 +17,17 @@ from divulge.arrays import Array
 
 Predict = Callable[[Array], Array]
 Train = Callable[[Array, Array], Predict]
+
+
+class Certified(Protocol):
+    """A vote that says how many points its winners withstand: `Votes`, or `run_off.RunOff`."""
+
+    @property
+    def winner(self) -> Array: ...
+
+    @property
+    def radius(self) -> Array: ...
+
 
 KEY = b"divulge: part of a training set"
 "Not a secret: the guarantee holds against those who choose the part that a point falls in."
@@ -64,23 +76,28 @@ def vote(train: Train, X: Array, y: Array, X_test: Array, parts: int, classes: A
     The guarantee needs a `train` that makes the same of the same points each time, and points that know nothing of each
     other: not scaled by their common mean, nor sifted by their neighbours, for then one point changes many parts.
     """
-    X, y, classes = np.asarray(X), np.asarray(y), np.asarray(classes)
-    own = assign(X, y, parts)
-    indices = _indices(y, classes)
-    order = np.argsort(_digests(X, y), kind="stable")
+    classes = np.asarray(classes)
     counts = np.zeros((len(X_test), len(classes)), dtype=np.int64)
-    for part in range(parts):
-        mine = order[own[order] == part]
-        present = np.unique(indices[mine])
+    for X_part, y_part, present in split(X, y, parts, classes):
         if len(present) < 2:
             counts[:, present[0] if len(present) else 0] += 1
             continue
-        said = _indices(np.asarray(train(X[mine], y[mine])(X_test)), classes)
+        said = _indices(np.asarray(train(X_part, y_part)(X_test)), classes)
         counts[np.arange(len(X_test)), said] += 1
     return Votes(counts)
 
 
-def certified_error(votes: Votes, truth: Array, points: int) -> float:
+def split(X: Array, y: Array, parts: int, classes: Array) -> Iterator[tuple[Array, Array, Array]]:
+    """Points, labels and indices of the classes of each part, its points in an order that only they decide."""
+    X, y = np.asarray(X), np.asarray(y)
+    own, indices = assign(X, y, parts), _indices(y, classes)
+    order = np.argsort(_digests(X, y), kind="stable")
+    for part in range(parts):
+        mine = order[own[order] == part]
+        yield X[mine], y[mine], np.unique(indices[mine])
+
+
+def certified_error(votes: Certified, truth: Array, points: int) -> float:
     """The most that the error on test points can be after `points` training points were put in or taken out.
 
     It is the share of test points that are wrong, or that so many can make wrong one by one; truth (m,) holds indices of

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -10,14 +11,17 @@ import pytest
 from divulge import datasets
 from divulge.arrays import Array
 from divulge.attacks.poisoning.campaign import contribute, cross_validated, prepare, resplit, validated
+from divulge.attacks.poisoning.climb import Climb
 from divulge.attacks.poisoning.learners import PipelineLearner
 from divulge.attacks.poisoning.records import (
+    Aim,
     Campaign,
     FailedTraining,
     PipelineModels,
     PipelineSplit,
     PoisonLevel,
     PreparedSplit,
+    Setting,
     Terms,
     all_done,
 )
@@ -28,6 +32,7 @@ from divulge.storage import pack, unpack
 
 CLASSES = np.array([-1.0, 1.0])
 LOGISTIC = PipelineLearner("logistic", "logistic", CLASSES, "converged", 150, 0.1, None)
+AIMS: tuple[Aim, ...] = ("clean", "validation")
 TERMS = Terms(2, 6, 0.1, (-8.0, 5.3), (-8.0, 5.3), np.full(4, -3.0), np.full(4, 3.0))
 
 
@@ -152,6 +157,40 @@ def test_points_of_earlier_levels_go_on_moving_and_keep_their_labels_unless_told
     np.testing.assert_array_equal(first.labels, last.labels[:3])
     np.testing.assert_array_equal(first.begun, last.begun[:3])
     np.testing.assert_array_equal(staying.levels[0].points, staying.points[:3])
+
+
+def test_points_aim_at_all_clean_points_and_penalties_answer_those_of_validation() -> None:
+    split = given()
+    everything = replace(split, X_val=np.concatenate([split.X_val, split.X]), y_val=np.concatenate([split.y_val, split.y]))
+    points, wanted = np.full((1, 2, 4), 0.3), LOGISTIC.targets(np.array([1.0, -1.0]))[None]
+    settings: tuple[Setting, ...] = ("fixed", "learned")
+    for setting, aim in product(settings, AIMS):
+        terms = replace(TERMS, aim=aim)
+        climb = Climb(replace(begun(split), setting=setting), LOGISTIC, terms, terms.into_box, np.random.default_rng(0))
+        made = climb._alone(points, wanted, np.zeros((1, 1)))
+        aimed = (everything if aim == "clean" else split).trainer(LOGISTIC)(points, wanted, np.zeros((1, 1)))
+        answered = split.trainer(LOGISTIC)(points, wanted, np.zeros((1, 1))) if setting == "learned" else aimed
+        assert made.value == pytest.approx(aimed.value)
+        np.testing.assert_allclose(made.point_gradients, aimed.point_gradients, atol=1e-6)
+        np.testing.assert_allclose(made.strength_gradients, answered.strength_gradients, atol=1e-6)
+
+
+@pytest.mark.slow
+def test_what_is_aimed_at_all_clean_points_does_more_to_fresh_ones() -> None:
+    digits = datasets.load("mnist", samples=200, seed=0, only=[3, 5])
+    split = PipelineSplit(digits.X[:120], digits.y[:120], digits.X[120:], digits.y[120:])
+    learner = replace(LOGISTIC, classes=np.unique(digits.y))
+    terms = Terms(2, 40, 0.07, (-8.0, 5.3), (-8.0, 5.3), np.zeros(784), np.ones(784))
+    errors = {}
+    for aim in AIMS:
+        made = contribute(
+            Campaign("fixed", split, PipelineModels.trained(learner, split, np.zeros(1))), np.random.default_rng(0),
+            size=20, learner=learner, terms=replace(terms, aim=aim),
+        )  # fmt: skip
+        assert isinstance(made, PoisonLevel)
+        model = made.poisoned
+        errors[aim] = learner.wrong(model.W[None], model.b[None], digits.X_test, digits.y_test).mean()
+    assert errors["clean"] > errors["validation"] + 0.01
 
 
 @pytest.mark.slow

@@ -236,7 +236,7 @@ def test_a_network_is_poisoned_by_name_or_as_a_module() -> None:
     X = rng.normal(size=(160, 2)) * 1.2
     y = (X[:, 0] > 0).astype(int)
     X[:, 0] += 0.7 * (2 * y - 1)
-    options: dict[str, Any] = {"points": 8, "batch": 8, "iterations": 32, "starts": 1, "alone": True}
+    options: dict[str, Any] = {"points": 20, "batch": 20, "iterations": 32, "starts": 1, "alone": True}
     options["hyperparameter"] = "fixed"
     options |= {"regime": "early-stopped", "epochs": 40, "rate": 0.5, "step": 0.2}
     torch.manual_seed(0)
@@ -245,7 +245,7 @@ def test_a_network_is_poisoned_by_name_or_as_a_module() -> None:
     for held in (Pipeline(*data, learner="two-layer"), Pipeline.of(module, *data)):
         finding = Poisoning(**options)(held, truth={"candidates": Candidates(X[100:], y[100:])})
         assert finding.verdict != "not applicable"
-        assert won(finding)[0].X.shape == (8, 2)
+        assert won(finding)[0].X.shape == (20, 2)
         clean, after = errors(finding).series["fixed penalty"][1]
         assert after > clean
     assert Poisoning()(held).verdict == "not applicable"

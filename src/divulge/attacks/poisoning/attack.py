@@ -22,7 +22,16 @@ from divulge.attacks.poisoning.outcome import (
     PoisonedSetting,
     measured,
 )
-from divulge.attacks.poisoning.records import Campaign, PipelineModels, PipelineSplit, Setting, Terms, all_done, box
+from divulge.attacks.poisoning.records import (
+    Aim,
+    Campaign,
+    PipelineModels,
+    PipelineSplit,
+    Setting,
+    Terms,
+    all_done,
+    box,
+)
 from divulge.contract import (
     Access,
     Array,
@@ -86,6 +95,8 @@ class Poisoning(Attack[Pipeline, Poison]):
     "How many are added at a time, at each level."
     joint: bool = True
     "Whether all points go on moving at every level; without, earlier ones stay as they are."
+    aim: Aim = "clean"
+    "Whose loss the points raise: that of `validation` points, as published, or of all `clean` ones, those of training too."
     hyperparameter: Literal["fixed", "cross-validated", "learned"] = "cross-validated"
     "How the pipeline sets its penalty: once, by cross-validation on clean data, or anew on the validation points."
     strength: float = 0.0
@@ -103,7 +114,7 @@ class Poisoning(Attack[Pipeline, Poison]):
     width: PositiveInt = 16
     "Hidden units, or channels, of a pipeline that trains a network by name."
     iterations: PositiveInt = 100
-    "Moves of every batch where earlier points stay; with `joint` a quarter for new points, and a quarter for all together."
+    "Moves of every batch where earlier points stay; with `joint` a quarter for new points, and half for all together."
     step: Annotated[float, Field(gt=0, le=1)] = 0.07
     "Length of a point's first move, in diagonals of the box that points stay in; it falls to 0."
     starts: PositiveInt = 3
@@ -224,7 +235,15 @@ class Poisoning(Attack[Pipeline, Poison]):
         """How hard it tries, and within what."""
         low, high = box(held)
         return Terms(
-            self.starts, self.iterations, self.step, self.bounds, self.clean_bounds or self.bounds, low, high, self.joint
+            self.starts,
+            self.iterations,
+            self.step,
+            self.bounds,
+            self.clean_bounds or self.bounds,
+            low,
+            high,
+            self.joint,
+            self.aim,
         )
 
     def check_size(self, held: Pipeline, learner: PipelineLearner) -> None:
@@ -238,7 +257,8 @@ class Poisoning(Attack[Pipeline, Poison]):
         outputs = 1 if learner.classes is None or len(learner.classes) == 2 else len(learner.classes)
         by_points = 8.0 * n * n * (2 * starts if self.regime == "converged" else 1) if n < 2 * held.X.shape[1] else 0.0
         kept = 0.0 if self.regime == "converged" else 4.0 * self.epochs * starts * outputs * (3 * n + held.X.shape[1])
-        needed = by_points + kept + 8.0 * n * held.X.shape[1] * 3
+        trainers = 2 if self.aim == "clean" and "learned" in self._settings() else 1
+        needed = trainers * (by_points + kept) + 8.0 * n * held.X.shape[1] * 3
         if needed > MEMORY:
             raise NotApplicable(
                 f"{self.points} points beside {len(held.X)} would take about {needed / 1e9:.0f} GB of memory, and "
@@ -268,7 +288,7 @@ class Poisoning(Attack[Pipeline, Poison]):
         if seen.over_saddle is not None:
             notes.append(
                 "Where the penalty is re-tuned, points and penalty moved against each other first, then points alone "
-                "against the penalty this ended at; the stronger is reported (validation loss "
+                "against the penalty this ended at; the stronger is reported (the loss that they raise "
                 f"{100 * seen.over_saddle:+.1f} % over the saddle)."
             )
         return notes

@@ -66,7 +66,7 @@ class PoisonedPipelines(Evidence):
     restarts: int
     "Starts that were stuck and began anew."
     over_saddle: float | None
-    "Relative rise of the validation loss once the re-tuned penalty stays; None where none was re-tuned."
+    "Relative rise of the loss that is aimed at once the re-tuned penalty stays; None where none was re-tuned."
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,6 +15,8 @@ from divulge.solvers.bilevel.ascent import Trainer
 
 Setting = Literal["weak", "fixed", "cross-validated", "learned", "strong"]
 "How a pipeline sets its penalty: at an end of its bounds, or one of the ways that `Poisoning` attacks."
+Aim = Literal["clean", "validation"]
+"All clean points, of training and validation, or those of validation alone."
 Step = TypeVar("Step", bound=Evidence)
 
 
@@ -31,6 +33,8 @@ class Terms:
     high: Array
     joint: bool = True
     "Whether points of earlier levels go on moving; without, they stay as they are."
+    aim: Aim = "clean"
+    "The points whose loss is raised; a penalty that is re-tuned lowers that of validation points."
 
     @property
     def length(self) -> float:
@@ -107,7 +111,7 @@ class PoisonLevel(Evidence):
     mislabelled: PipelineModels
     "The same with the points as they began: wrong labels alone."
     value: float
-    "Validation loss that the points reach."
+    "Loss that the points reach, on those that are aimed at."
     saddle: float
     "What it was where points and penalty moved against each other; the same where the penalty does not answer."
     restarts: int

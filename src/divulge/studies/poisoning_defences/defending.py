@@ -25,7 +25,7 @@ from divulge.errors import AttackFailed
 from divulge.solvers.bilevel.ascent import Project
 from divulge.solvers.bilevel.inner import Diverged
 
-Defence = Literal["none", "re-tuned", "cross-validated", "neighbours", "distance", "vote"]
+Defence = Literal["none", "re-tuned", "cross-validated", "neighbours", "distance", "vote", "run-off"]
 
 ROUNDS = 2
 "How often an attack on cross-validation is made again for the penalty that its points led to: each costs a whole ascent."

@@ -33,6 +33,7 @@ from divulge.contract import (
     option_class,
 )
 from divulge.defences import partition
+from divulge.defences.run_off import RunOff
 from divulge.errors import NotApplicable
 from divulge.studies.poisoning_defences.defending import (
     Checks,
@@ -50,9 +51,10 @@ NAMES: dict[Defence, str] = {
     "neighbours": "labels checked against neighbours",
     "distance": "points far from their class left out",
     "vote": "vote of learners on parts",
+    "run-off": "run-off between the two classes with most votes",
 }
-USELESS = 0.5
-"A bound on the error from which on a guess between two classes does as well."
+ELECTIONS: tuple[Defence, ...] = ("vote", "run-off")
+"Ways to count what the same learners say, each with a certificate."
 SIFTING: tuple[Defence, ...] = ("neighbours", "distance")
 "Defences that leave points out."
 
@@ -101,7 +103,7 @@ class PoisoningDefences(Study[Pipeline]):
     rate: PositiveFloat = 0.1
     "Learning rate of a training that stops early."
     iterations: PositiveInt = 100
-    "As in `poisoning`: at every level a quarter of these moves for new points, and a quarter for all together."
+    "As in `poisoning`: at every level a quarter of these moves for new points, and half for all together."
     step: Annotated[float, Field(gt=0, le=1)] = 0.07
     "Length of a point's first move, in diagonals of the box that points stay in; it falls to 0."
     starts: PositiveInt = 3
@@ -127,11 +129,14 @@ class PoisoningDefences(Study[Pipeline]):
         )
         checks = Checks(self.neighbours, self.agreement, self.share)
         given = Scenario(learner, split, plain.terms(held), checks, sizes, strengths, self.parts)
-        against: list[Defence] = [name for name in NAMES if name != "vote"]
+        against: list[Defence] = [name for name in NAMES if name not in ELECTIONS]
         made = all_done(context.map("points", partial(campaign, given=given), against))
         attacks = dict(zip(against, made, strict=True))
-        cases = [
-            (name, knowing) for name in NAMES for knowing in (False, True) if not (knowing and name in ("none", "vote"))
+        cases: list[tuple[Defence, bool]] = [
+            (name, knowing)
+            for name in NAMES
+            for knowing in (False, True)
+            if name != "run-off" and not (knowing and name in ("none", "vote"))
         ]
         items = [(name, attacks[name if knowing else "none"]) for name, knowing in cases]
         trained = all_done(context.map("defended", partial(defended, given=given), items))
@@ -206,6 +211,15 @@ class _Tested:
         return np.asarray(self.learner.classes)
 
     @property
+    def names(self) -> list[Defence]:
+        """Between two classes a run-off is the vote."""
+        return [name for name in NAMES if name != "run-off" or len(self.classes) > 2]
+
+    @property
+    def elections(self) -> list[Defence]:
+        return [name for name in self.names if name in ELECTIONS]
+
+    @property
     def raised(self) -> bool:
         wrong = self._wrong("none")
         return paired_p_value(wrong[-1], wrong[0]) < CERTAIN
@@ -214,25 +228,28 @@ class _Tested:
         """(levels,)"""
         return np.asarray(self._wrong(defence, knowing).mean(axis=1))
 
-    def certified(self) -> Array:
-        """(levels,): error of the vote on clean data that no points of that number can exceed."""
-        votes, truth = self._votes(0), np.searchsorted(self.classes, self.y)
+    def certified(self, election: Defence) -> Array:
+        """(levels,): error of the election on clean data that no points of that number can exceed."""
+        votes, truth = self._votes(election, 0), np.searchsorted(self.classes, self.y)
         return np.array([partition.certified_error(votes, truth, int(count)) for count in self.seen.counts])
 
     def sentence(self) -> str:
         shown, errors = self.learner.shown, self.errors("none")
-        facing = {name: self._worst(name) for name in NAMES if name not in ("none", "vote")}
+        facing = {name: self._worst(name) for name in NAMES if name not in ("none", *ELECTIONS)}
         best = min(facing, key=lambda name: facing[name])
         clean = float(self.errors(best)[0] - errors[0])
+        bounds = ", and the run-off ".join(self._bound(name) for name in self.elections)
         return (
             f"{self.points} points raise {self.where} error from {shown(float(errors[0]))} to {shown(float(errors[-1]))}; "
             f"of the defences tried, {NAMES[best]} leaves least, {shown(facing[best])} against the stronger of two attacks, "
-            f"and costs {100 * clean:+.1f} points of error on clean data. The vote of learners certifies {self._bound()}."
+            f"and costs {100 * clean:+.1f} points of error on clean data. The vote of learners certifies "
+            f"{bounds}."
         )
 
-    def _bound(self) -> str:
-        bound = float(self.certified()[-1])
-        return f"at most {self.learner.shown(bound)}" if bound < USELESS else "no bound that is of use"
+    def _bound(self, election: Defence) -> str:
+        """What it certifies, unless a guess does as well."""
+        bound = float(self.certified(election)[-1])
+        return f"at most {self.learner.shown(bound)}" if bound < 1 - 1 / len(self.classes) else "no bound that is of use"
 
     def _worst(self, name: Defence) -> float:
         attackers = (False, True) if name in self.seen.knowing else (False,)
@@ -241,7 +258,7 @@ class _Tested:
     def scores(self) -> dict[str, Score]:
         clean = float(self.errors("none")[0])
         scores = {f"{self.where} error": Score(float(self.errors("none")[-1]), clean, "no points")}
-        for name in NAMES:
+        for name in self.names:
             if name == "none":
                 continue
             without = float(self.errors(name)[0])
@@ -254,14 +271,15 @@ class _Tested:
             scores[f"contributed points left out, {NAMES[name]}"] = Score(
                 float(lost[-1, 1]), float(lost[-1, 0]), "clean points left out", better="lower"
             )
-        scores[f"{self.where} error certified, {NAMES['vote']}"] = Score(
-            float(self.certified()[-1]), 1.0, "no certificate", better="higher"
-        )
+        for name in self.elections:
+            scores[f"{self.where} error certified, {NAMES[name]}"] = Score(
+                float(self.certified(name)[-1]), 1.0, "no certificate", better="higher"
+            )
         return scores
 
     def notes(self) -> list[str]:
         shown, notes = self.learner.shown, []
-        for name in NAMES:
+        for name in self.names:
             said = [f"{shown(float(value))}" for value in self.errors(name)]
             text = f"{NAMES[name].capitalize()}: {self.where} error {', '.join(said)}"
             if name in self.seen.knowing:
@@ -274,15 +292,14 @@ class _Tested:
                     f"; leaves out {100 * lost[1]:.0f} % of the contributed points ({100 * evaded[1]:.0f} % where the "
                     f"attacker knows it) and {100 * lost[0]:.1f} % of the clean ones"
                 )
-            if name == "vote":
-                text += (
-                    f"; certified, whatever the points are: {', '.join(shown(float(value)) for value in self.certified())}"
-                )
+            if name in ELECTIONS:
+                bounds = ", ".join(shown(float(value)) for value in self.certified(name))
+                text += f"; certified, whatever the points are: {bounds}"
             notes.append(text + f" with {', '.join(str(int(count)) for count in self.seen.counts)} points.")
         notes.append(
             "An attack that knows a filter keeps its points where the filter lets them pass; one that knows a re-tuned "
             "penalty moves against it. Errors of attacks are lower bounds on the worst case; the certified one is an upper "
-            "bound, for the vote alone, as long as its penalty was chosen before the points came."
+            "bound, for votes alone, as long as its penalty was chosen before the points came."
         )
         if self.where == "validation":
             notes.append(
@@ -293,12 +310,12 @@ class _Tested:
 
     def figures(self) -> tuple[Curve, ...]:
         counts = self.seen.counts.astype(float)
-        plain = {NAMES[name]: (counts, 100 * self.errors(name)) for name in NAMES}
+        plain = {NAMES[name]: (counts, 100 * self.errors(name)) for name in self.names}
         knowing = {NAMES["none"]: plain[NAMES["none"]]}
         for name in NAMES:
             if name in self.seen.knowing:
                 knowing[NAMES[name]] = (counts, 100 * self.errors(name, knowing=True))
-        knowing["vote, certified bound"] = (counts, 100 * self.certified())
+        knowing |= {f"{name}, certified bound": (counts, 100 * self.certified(name)) for name in self.elections}
         x, y = "contributed points", f"{self.where} error, %"
         return (
             Curve("Points made against the plain pipeline", x, y, plain),
@@ -307,12 +324,16 @@ class _Tested:
 
     def _wrong(self, defence: Defence, knowing: bool = False) -> Array:
         """(levels, points)"""
-        if defence == "vote":
-            return np.stack([self.classes[self._votes(level).winner] != self.y for level in range(len(self.seen.counts))])
+        if defence in ELECTIONS:
+            levels = range(len(self.seen.counts))
+            return np.stack([self.classes[self._votes(defence, level).winner] != self.y for level in levels])
         models = (self.seen.knowing if knowing else self.seen.plain)[defence].models
         return self.learner.wrong(models.W, models.b, self.X, self.y)
 
-    def _votes(self, level: int) -> partition.Votes:
+    def _votes(self, election: Defence, level: int) -> partition.Certified:
         models = self.seen.plain["vote"].models
-        said = self.learner.named(models.W[level], models.b[level], self.X)
+        W, b = models.W[level], models.b[level]
+        if election == "run-off":
+            return RunOff.of(np.moveaxis(W @ self.X.T + b[..., None], 1, 2))
+        said = self.learner.named(W, b, self.X)
         return partition.Votes(np.stack([(said == label).sum(axis=0) for label in self.classes], axis=1))
