@@ -175,9 +175,11 @@ def by_training(
 
     trials = replay.Trials(train, problem.observed, most if tight else most - most // 3, seen)
 
+    flat = problem.learner.form == "support vectors" or bool(problem.hinges)
+
     def matched(around: Intervals) -> Match:
         extra = {"gamma": _usual_gammas(trainer.X)} if "gamma" in around else {}
-        return replay.match(trials, around, begin=first.values, cut=problem.cut, rough=limit, extra=extra)
+        return replay.match(trials, around, begin=first.values, cut=problem.cut, rough=limit, flat=flat, extra=extra)
 
     limit = ON_PATH if tight else max(REPLAYED, 10 * float(np.finfo(problem.observed.dtype).eps))
     limit = max(limit, premises.SAFETY * problem.fitted.precision)

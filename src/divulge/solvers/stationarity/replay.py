@@ -98,14 +98,16 @@ def match(
     begin: Mapping[str, float] | None = None,
     cut: Array | None = None,
     rough: float = ROUGH,
+    flat: bool = True,
     extra: Mapping[str, Sequence[float]] | None = None,
 ) -> Match:
     """argmin over values in the intervals `around` of ‖train(values) − observed‖, from `begin` where that is told.
 
     The path of the parameters is followed as far as it is smooth. Where it jumps, round values come first, then Gauss-Newton
     from several starts. `cut` holds, for parameters that were rounded, half a unit of their last digit each: the interval is
-    then all values that round to the same. Within `rough` of the parameters a training is near enough. `extra` are more
-    values worth a try, like the round ones.
+    then all values that round to the same. Within `rough` of the parameters a training is near enough. `flat` is whether
+    other values may train to the same, as to a margin with nothing inside. `extra` are more values worth a try, like the
+    round ones.
     """
     known = dict(around)
     middle = {name: _begin((begin or {}).get(name, 0.0), name, ends) for name, ends in known.items()}
@@ -135,7 +137,7 @@ def match(
         _snap(trials)
     trials.kept = 0
     distance, values = trials.best
-    widths = _widths(trials, values, cut)
+    widths = _widths(trials, values, cut, flat)
     exact = distance <= trials.same
     return Match(values, widths, distance, exact, exact and _is_round(values), len(trials.done))
 
@@ -333,12 +335,12 @@ def agrees(found: Array, observed: Array, cut: Array) -> bool:
     return bool((np.abs(found - observed) <= cut * (1 + 1e-9)).all())
 
 
-def _widths(trials: Trials, values: Values, cut: Array | None) -> Values:
+def _widths(trials: Trials, values: Values, cut: Array | None, flat: bool) -> Values:
     """How far each value may be off, from the distance that is left or from the digits that were cut off."""
     if not values:
         return {}
     typed = trials.best[0] == 0 and cut is None and _is_round(values)
-    jacobian = _slopes(trials, values, cut is not None, typed)
+    jacobian = _slopes(trials, values, cut is not None, typed, flat)
     scale = {name: 1.0 if name in UNIT else value for name, value in values.items()}
     if not np.isfinite(jacobian).all() or not (np.linalg.norm(jacobian, axis=0) > 0).all():
         return dict.fromkeys(values, np.inf)
@@ -359,21 +361,23 @@ def _widths(trials: Trials, values: Values, cut: Array | None) -> Values:
     return {name: max(blur * s, finest) * scale[name] for name, s in zip(values, spread.tolist(), strict=True)}
 
 
-def _slopes(trials: Trials, values: Values, cut: bool, typed: bool) -> Array:
-    """(parameters, names): change of the parameters a step in each value, by the trainings that were done on both sides of
-    it, as on one side its path may end; by new ones where there are none.
+def _slopes(trials: Trials, values: Values, cut: bool, typed: bool, flat: bool) -> Array:
+    """(parameters, names): change of the parameters a step in each value, by trainings beside it that were done; by new ones
+    where there are none, or where the path may be flat on the other side.
 
     A solver's path jumps where its number of steps changes: believe the smaller of two. A number that was typed has no
     interval, but it is none where the very next one trains to the same.
     """
     here = trials(values)
-    if len(values) == 1 and not cut and not typed:
+    if len(values) == 1 and not cut and not (typed and flat):
         ((name, value),) = values.items()
         changes = {other: other - value if name in UNIT else float(np.log(other / value)) for other in _finite(trials)}
-        near = {other: change for other, change in changes.items() if NEIGHBOURS[0] < abs(change) < NEIGHBOURS[1]}
-        if min(near.values(), default=0) < 0 < max(near.values(), default=0):
-            sides = min(near, key=lambda one: 1 / near[one]), max(near, key=lambda one: 1 / near[one])
-            slopes = [(trials({name: other}) - here) / near[other] for other in sides]
+        low, high = NEIGHBOURS[0], np.inf if typed else NEIGHBOURS[1]
+        near = sorted((one for one in changes if low < abs(changes[one]) < high), key=lambda one: abs(changes[one]))
+        both = [next((one for one in near if changes[one] * side > 0), None) for side in (-1, 1)]
+        chosen = both if flat else near[:2]
+        if chosen and None not in chosen:
+            slopes = [(trials({name: other}) - here) / changes[other] for other in chosen if other is not None]
             return np.asarray(min(slopes, key=np.linalg.norm))[:, None]
     found = _jacobian(trials, values, 1e-4 if cut else trials.step)
     if cut or typed or trials.left < len(values):
