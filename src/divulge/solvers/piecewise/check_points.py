@@ -25,6 +25,10 @@ FINE = 1e-7
 "Of the spread: so far off, a copy agrees where answers have all digits. The widest ones measured were off by 3e-8."
 LOSS = 3e3
 "Times the noise of values, where that is more: what is lost on the way from values to slopes to units."
+FITTED = 100.0
+"Times the noise, where all units were fitted to many values: of 12 such copies none was off by more than 20."
+EXACT = 1e-5
+"Of the spread: a copy that answers can confirm no better is given as a good one, not as the original."
 REACHED = 1.5
 "Times the largest size: a point of that size is as far out as this at most, in more than a few dimensions."
 GROWING = 0.1
@@ -75,6 +79,10 @@ class CheckPoints:
         "and whether that is more than rounding."
         self.coarseness = 0.0
         "The largest noise of values that was met so far, relative to how they vary."
+        self.coarse = False
+        "Whether that is so much that slopes along one line are not enough,"
+        self.fitted = False
+        "and whether a copy is expected to be fitted to many values for that."
         if not self.spread:
             raise Unsuitable(CONSTANT.format("points of one size"))
 
@@ -138,11 +146,11 @@ class CheckPoints:
     @property
     def accuracy(self) -> float:
         """How far off, relative to the spread of the values, a copy may be that agrees."""
-        return max(FINE, LOSS * self.coarseness)
+        return max(FINE, (FITTED if self.fitted else LOSS) * self.coarseness)
 
-    def least_noise(self) -> float:
-        """What the digits of the answers leave at the origin of a line."""
-        steepest = float(np.abs(self.A / np.maximum(self.sizes / self.scale, 1)[:, None]).max())
+    def least_noise(self, measured: bool = False) -> float:
+        """What the digits of the answers leave at the origin of a line; those that float if it was not `measured` well."""
+        steepest = 0.0 if measured else float(np.abs(self.A / np.maximum(self.sizes / self.scale, 1)[:, None]).max())
         return max(steepest * self.digits.relative / affine.ROUNDING, self.cut, self.repeats, self.legibility.noise)
 
     def off(self, values: Array, slopes: Array | None = None) -> Array:
