@@ -146,7 +146,12 @@ class CheckPoints:
     @property
     def accuracy(self) -> float:
         """How far off, relative to the spread of the values, a copy may be that agrees."""
-        return max(FINE, (FITTED if self.fitted else LOSS) * self.coarseness)
+        return max(FINE, FITTED * self.coarseness) if self.fitted else self.accuracy_along
+
+    @property
+    def accuracy_along(self) -> float:
+        """The same where a copy was made from slopes along a line."""
+        return max(FINE, LOSS * self.coarseness)
 
     def least_noise(self, measured: bool = False) -> float:
         """What the digits of the answers leave at the origin of a line; those that float if it was not `measured` well."""

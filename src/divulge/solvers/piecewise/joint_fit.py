@@ -22,6 +22,8 @@ INNER = 200, 1e-4  # steps of LSMR and its tolerance: with 1e-2, errors stay fiv
 LONGEST = 0.3  # of a unit: it may turn into no other in one step, which those that are known badly would
 SHORTEST = 1e-2  # of a step: if it makes nothing better, there is nothing to be made better
 STALE = 0.97, 3  # errors that fall by less, so many steps in a row, are noise
+ALIKE = 1e-3  # two units whose hyperplanes are so nearly one are tried as one
+SAME = 1.05  # times the error: as good
 
 
 def fitted(copy: TwoLayer, X: Array, Y: Array, weights: Array) -> TwoLayer:
@@ -43,6 +45,28 @@ def fitted(copy: TwoLayer, X: Array, Y: Array, weights: Array) -> TwoLayer:
         if stale == STALE[1]:
             break
     return copy
+
+
+def thinned(copy: TwoLayer, X: Array, Y: Array, weights: Array, negligible: float) -> TwoLayer:
+    """The fitted copy without units that it does as well without: one of two that coincide, and kinks below `negligible`."""
+    problem = _Problem(np.column_stack([X, np.ones(len(X))]), Y, weights)
+    enough = SAME * problem.error(copy)
+    fewer = copy.merged(0.0, ALIKE)
+    if fewer.units == copy.units:
+        fewer = _without_smallest(copy, negligible)
+    while fewer.units < copy.units:
+        fewer = fitted(fewer, X, Y, weights)
+        if problem.error(fewer) > enough:
+            break
+        copy = fewer
+        fewer = _without_smallest(copy, negligible)
+    return copy
+
+
+def _without_smallest(copy: TwoLayer, negligible: float) -> TwoLayer:
+    kinks = np.linalg.norm(copy.out, axis=0) * np.linalg.norm(copy.into, axis=1)
+    kept = np.arange(copy.units) != (kinks.argmin() if kinks.min(initial=np.inf) <= negligible else -1)
+    return replace(copy, into=copy.into[kept], bias=copy.bias[kept], out=copy.out[:, kept])
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,9 +93,11 @@ class _Problem:
 
     def __init__(self, points: Array, Y: Array, weights: Array) -> None:
         self.points, self.Y, self.weights = points, Y, weights[:, None]
-        self.weighted = points * self.weights
-        self.root = cholesky(self.weighted.T @ self.weighted)
-        "R (d + 1, d + 1) with RᵀR = XᵀW²X: in coordinates R w all directions of a unit count alike."
+        weighted = points * self.weights
+        self.root = cholesky(weighted.T @ weighted)
+        "R (d + 1, d + 1) with RᵀR = XᵀW²X: in coordinates R w all directions of a unit count alike,"
+        self.white = np.ascontiguousarray(self._in_inputs(weighted.T, transposed=True).T)
+        "and points (n, d + 1) are W X R⁻¹."
 
     def residual(self, copy: TwoLayer) -> Array:
         return np.asarray((self.Y - copy.values(self.points[:, :-1])) * self.weights)
@@ -81,7 +107,7 @@ class _Problem:
 
     def with_best_linear_part(self, copy: TwoLayer) -> TwoLayer:
         """The linear part follows from the units, exactly."""
-        shift = self._scaled(self._scaled_back(self.residual(copy).T @ self.weighted))
+        shift = self._in_inputs((self.white.T @ self.residual(copy))).T
         return replace(copy, linear=copy.linear + shift[:, :-1], constant=copy.constant + shift[:, -1])
 
     def step(self, copy: TwoLayer) -> _Step:
@@ -95,30 +121,28 @@ class _Problem:
 
         def parts(flat: Array) -> tuple[Array, Array, Array]:
             into, out, linear = np.split(flat, ends)
-            return self._scaled(into.reshape(units, inputs) / size[:, None]), out.reshape(outputs, units) / length, linear
+            return into.reshape(units, inputs) / size[:, None], out.reshape(outputs, units) / length, linear
 
         def change(flat: Array) -> Array:
             into, out, linear = parts(flat)
-            bend = (self.weighted @ into.T * sides) @ copy.out.T + turns @ out.T
-            return np.asarray(bend + self.weighted @ self._scaled(linear.reshape(outputs, inputs)).T).ravel()
+            bend = (self.white @ into.T * sides) @ copy.out.T + turns @ out.T
+            return np.asarray(bend + self.white @ linear.reshape(outputs, inputs).T).ravel()
 
         def gradient(flat: Array) -> Array:
             residual = flat.reshape(-1, outputs)
-            into = self._scaled_back((residual @ copy.out * sides).T @ self.weighted) / size[:, None]
-            linear = self._scaled_back(residual.T @ self.weighted)
-            return np.concatenate([into.ravel(), (residual.T @ turns / length).ravel(), linear.ravel()])
+            into = (residual @ copy.out * sides).T @ self.white / size[:, None]
+            return np.concatenate([part.ravel() for part in (into, residual.T @ turns / length, residual.T @ self.white)])
 
         shape = self.Y.size, ends[-1] + outputs * inputs
         most, tolerance = INNER
         jacobian = LinearOperator(shape, matvec=change, rmatvec=gradient, dtype=float)
         found = lsmr(jacobian, self.residual(copy).ravel(), atol=tolerance, btol=tolerance, maxiter=most)[0]
-        return _Step(*parts(found)[:2])
+        into, out, _ = parts(found)
+        return _Step(self._in_inputs(into.T).T, out)
 
-    def _scaled(self, rows: Array) -> Array:
-        return np.asarray(solve_triangular(self.root, rows.T).T)
-
-    def _scaled_back(self, rows: Array) -> Array:
-        return np.asarray(solve_triangular(self.root, rows.T, trans="T").T)
+    def _in_inputs(self, columns: Array, transposed: bool = False) -> Array:
+        """R⁻¹, or its transpose, times columns (d + 1, ·)."""
+        return np.asarray(solve_triangular(self.root, columns, trans="T" if transposed else "N"))
 
 
 def _balanced(copy: TwoLayer) -> TwoLayer:

@@ -27,7 +27,7 @@ from divulge.solvers.piecewise.check_points import (
     Illegible,
     Unsuitable,
 )
-from divulge.solvers.piecewise.joint_fit import fitted
+from divulge.solvers.piecewise.joint_fit import fitted, thinned
 from divulge.solvers.piecewise.legibility import legible_line
 from divulge.solvers.piecewise.two_layer import TwoLayer
 from divulge.solvers.piecewise.units_by_value import Deeper, FramedLine, Survey, extended
@@ -51,14 +51,18 @@ LEVELS, STEEPEST = 24, 1.0
 "Places at which noise is then measured, and the largest angle from the line's origin they are seen under."
 POINTS, LEAST, MEMORY = 3, 1000, 2**25
 "Times the weights, over the outputs: to so many points a copy is fitted, no fewer than some, and numbers in all of them."
-FIT_SIZES = 0.3, 30.0
-"Of those points, in units of the scale: where kinks are."
+FIT_SIZES = (0.3, 30.0), (30.0, REACH)
+"Of those points, in units of the scale: where kinks are,"
+FAR_SHARE = 0.2
+"and of so many: where there should be none, and a copy of only the others may have some."
 COARSE = 3e-6
 "Of the values' spread: with more noise kinks are lost. Single precision leaves 1e-7 to 2e-6."
 CLOSER = 0.3
 "Of the accuracy of values: how well a unit has to be known not to be measured again."
 ROUNDS = 4
 "Of asking for points to fit to, as some may be unreadable."
+SMALL = 100.0
+"Times the noise of values, over the scale: the slope of a kink that a copy is tried without."
 NEGLIGIBLE = 1e-3
 "Of the noise: a kink this small is rounding."
 
@@ -100,8 +104,8 @@ class ValueSearch:
         Points are numbers of single precision, so that it is them that are answered.
         """
         checks, (outputs, units) = self.checks, copy.out.shape
-        weights = units * (checks.dimension + 1 + outputs) + outputs * (checks.dimension + 1)
-        wanted = max(LEAST, POINTS * -(-weights // outputs))
+        parameters = units * (checks.dimension + 1 + outputs) + outputs * (checks.dimension + 1)
+        wanted = max(LEAST, POINTS * -(-parameters // outputs))
         if wanted * (checks.dimension + outputs) > MEMORY:
             return copy
         checks.fitted = True
@@ -109,14 +113,16 @@ class ValueSearch:
             missing = wanted - len(self.X)
             if missing <= 0:
                 break
-            sizes = checks.scale * np.exp(self.rng.uniform(*np.log(FIT_SIZES), missing))
+            ends = np.log(FIT_SIZES)[(self.rng.random(missing) < FAR_SHARE).astype(int)]
+            sizes = checks.scale * np.exp(self.rng.uniform(*ends.T))
             X = np.minimum(sizes, checks.largest)[:, None] * self.rng.standard_normal((missing, checks.dimension))
             X = X.astype(np.float32).astype(float)
             Y = checks.value_or_nan(X)
             seen = ~np.isnan(Y).any(1)
             self.X, self.Y = np.concatenate([self.X, X[seen]]), np.concatenate([self.Y, Y[seen]])
-        noise = 1 + np.sqrt(np.mean(self.X**2, axis=1)) / checks.usual
-        return fitted(copy, self.X, self.Y, 1 / noise)
+        weights = 1 / (1 + np.sqrt(np.mean(self.X**2, axis=1)) / checks.usual)
+        negligible = SMALL * checks.coarseness * checks.spread / checks.scale
+        return thinned(fitted(copy, self.X, self.Y, weights), self.X, self.Y, weights, negligible)
 
     def off(self, copy: TwoLayer) -> Array:
         """How far off a copy is at each check point, in units of what is allowed."""
@@ -136,7 +142,8 @@ class ValueSearch:
         self.lines += 1
         if copy is not None:
             wrong = checks.sizes[self.off(copy) > 1]
-            wanted = float(self.rng.choice([wrong.min(), self.rng.choice(wrong)]))
+            some = wrong.min() if checks.coarse else self.rng.choice(wrong)
+            wanted = float(self.rng.choice([wrong.min(), some]))
             checks.scale = max(checks.usual, min(wanted, checks.steep_up_to()))
         for _ in range(SHRINKS):
             try:
@@ -213,7 +220,7 @@ class ValueSearch:
         start = self.copy or TwoLayer.affine(np.zeros((outputs, self.checks.dimension)), np.zeros(outputs))
         try:
             return extended(
-                start, self.checks.value, survey, CLOSER * self.checks.accuracy, self.rng, self.checks.value_or_nan
+                start, self.checks.value, survey, CLOSER * self.checks.accuracy_along, self.rng, self.checks.value_or_nan
             )
         except Deeper as error:
             raise Unsuitable(f"the model has more than one hidden layer: {error}") from None
