@@ -22,7 +22,7 @@ INNER = 200, 1e-4  # steps of LSMR and its tolerance: with 1e-2, errors stay fiv
 LONGEST = 0.3  # of a unit: it may turn into no other in one step, which those that are known badly would
 SHORTEST = 1e-2  # of a step: if it makes nothing better, there is nothing to be made better
 STALE = 0.97, 3  # errors that fall by less, so many steps in a row, are noise
-ALIKE = 1e-3  # two units whose hyperplanes are so nearly one are tried as one
+ALIKE = 1e-2  # two units whose hyperplanes are so nearly one are tried as one
 SAME = 1.05  # times the error: as good
 
 
@@ -48,25 +48,22 @@ def fitted(copy: TwoLayer, X: Array, Y: Array, weights: Array) -> TwoLayer:
 
 
 def thinned(copy: TwoLayer, X: Array, Y: Array, weights: Array, negligible: float) -> TwoLayer:
-    """The fitted copy without units that it does as well without: one of two that coincide, and kinks below `negligible`."""
+    """The fitted copy without units that it does as well without: one of two that coincide, and others one by one.
+
+    Those that bend by no more than `negligible`, root mean square and weighted, at the points: a hyperplane that passes
+    through the few points on one side of it bends by nothing, and is nothing that the points tell.
+    """
     problem = _Problem(np.column_stack([X, np.ones(len(X))]), Y, weights)
     enough = SAME * problem.error(copy)
-    fewer = copy.merged(0.0, ALIKE)
-    if fewer.units == copy.units:
-        fewer = _without_smallest(copy, negligible)
-    while fewer.units < copy.units:
-        fewer = fitted(fewer, X, Y, weights)
-        if problem.error(fewer) > enough:
-            break
-        copy = fewer
-        fewer = _without_smallest(copy, negligible)
+    if enough > negligible:
+        return copy
+    for trimmed in (lambda one: one.merged(0.0, ALIKE), lambda one: problem.without_least(one, negligible)):
+        while (fewer := trimmed(copy)).units < copy.units:
+            fewer = fitted(fewer, X, Y, weights)
+            if problem.error(fewer) > enough:
+                break
+            copy = fewer
     return copy
-
-
-def _without_smallest(copy: TwoLayer, negligible: float) -> TwoLayer:
-    kinks = np.linalg.norm(copy.out, axis=0) * np.linalg.norm(copy.into, axis=1)
-    kept = np.arange(copy.units) != (kinks.argmin() if kinks.min(initial=np.inf) <= negligible else -1)
-    return replace(copy, into=copy.into[kept], bias=copy.bias[kept], out=copy.out[:, kept])
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,6 +106,14 @@ class _Problem:
         """The linear part follows from the units, exactly."""
         shift = self._in_inputs((self.white.T @ self.residual(copy))).T
         return replace(copy, linear=copy.linear + shift[:, :-1], constant=copy.constant + shift[:, -1])
+
+    def without_least(self, copy: TwoLayer, negligible: float) -> TwoLayer:
+        """Without the unit that bends least, if that is negligible."""
+        turns = np.abs(self.points @ np.column_stack([copy.into, copy.bias]).T) / 2 * self.weights
+        turns -= self.white @ (self.white.T @ turns)
+        bends = np.sqrt(np.mean(turns**2, axis=0)) * np.linalg.norm(copy.out, axis=0)
+        kept = np.arange(copy.units) != (bends.argmin() if bends.min(initial=np.inf) <= negligible else -1)
+        return replace(copy, into=copy.into[kept], bias=copy.bias[kept], out=copy.out[:, kept])
 
     def step(self, copy: TwoLayer) -> _Step:
         """Least squares for the derivatives by units, by weights out, and by the linear part, which is then dropped."""

@@ -62,7 +62,7 @@ CLOSER = 0.3
 ROUNDS = 4
 "Of asking for points to fit to, as some may be unreadable."
 SMALL = 100.0
-"Times the noise of values, over the scale: the slope of a kink that a copy is tried without."
+"Times the noise of values: a unit that bends by no more where copies are fitted is one they are tried without."
 NEGLIGIBLE = 1e-3
 "Of the noise: a kink this small is rounding."
 
@@ -121,7 +121,7 @@ class ValueSearch:
             seen = ~np.isnan(Y).any(1)
             self.X, self.Y = np.concatenate([self.X, X[seen]]), np.concatenate([self.Y, Y[seen]])
         weights = 1 / (1 + np.sqrt(np.mean(self.X**2, axis=1)) / checks.usual)
-        negligible = SMALL * checks.coarseness * checks.spread / checks.scale
+        negligible = SMALL * checks.coarseness * checks.spread / checks.scale * checks.usual
         return thinned(fitted(copy, self.X, self.Y, weights), self.X, self.Y, weights, negligible)
 
     def off(self, copy: TwoLayer) -> Array:
