@@ -29,6 +29,8 @@ NEAREST = 1e-13  # of the place on the line: two kinks no further apart are one
 NEAR = (0.0, 1e-5, 2e-5, 3e-5)  # around a place, of its size: four values that single precision tells apart
 TINY = (0.0, 1e-6, 2e-6, 3e-6)  # around a place, of its size: values that differ from a straight line by noise alone
 SHORT = 1e-4  # a piece is expected to go on this far, a curve is not straight for as long
+BEND = 100.0  # times the noise is what a curve of unit curvature bends over a step, where values are noisy
+MOST = 0.9  # of such steps are bent or flat, if it is a curve; of 300 kinks every second one has one
 USUAL = 2.0  # times as much noise as four values show there may well be
 STRAIGHT = 400.0  # times the noise: rounding, extrapolated from the tiny steps to the short one
 
@@ -55,6 +57,8 @@ class Noise:
     "Whether values leave a straight line wherever one looks."
     clear: float = CLEAR
     "How many times the level two values have to differ by to be called different."
+    short: float = SHORT
+    "The step within which they would leave it."
 
     def at(self, t: Array | float) -> Any:
         return self.level * (1 + np.abs(t))
@@ -112,8 +116,8 @@ class Kinks:
         return float(left), float(right)
 
 
-def measure_noise(ask: Ask, places: Array) -> Noise:
-    """How exact values are and whether the function is piecewise linear, from five values a place."""
+def measure_noise(ask: Ask, places: Array, least: float = 0.0) -> Noise:
+    """How exact values are, no more so than `least`, and whether the function is piecewise linear, from five values a place."""
     sizes = 1 + np.abs(places)
     offsets = np.array([*TINY, SHORT])
     values = ask((places[:, None] + sizes[:, None] * offsets).ravel()).reshape(len(places), len(offsets), -1)
@@ -121,7 +125,8 @@ def measure_noise(ask: Ask, places: Array) -> Noise:
     design = np.vander(TINY, 2)
     lines = np.einsum("ij,pjo->pio", np.linalg.pinv(design), near)
     left = np.linalg.norm(near - np.einsum("ij,pjo->pio", design, lines), axis=1).max(1) / np.sqrt(len(TINY) - 2)
-    level = USUAL * float(np.sort(left / sizes)[len(places) // 2 :].mean())
+    level = max(least, USUAL * float(np.sort(left / sizes)[len(places) // 2 :].mean()))
+    left = np.maximum(left, least * sizes)
     middle = near.mean(1) + lines[:, 0] * (SHORT - np.mean(TINY))
     straight = STRAIGHT * np.maximum(left, np.finfo(float).eps * np.abs(near).max((1, 2)))
     bent = np.abs(far - middle).max(1) > straight
@@ -129,17 +134,25 @@ def measure_noise(ask: Ask, places: Array) -> Noise:
     return Noise(level, bool(bent.sum() > 1 and (bent | flat).all()))
 
 
-def measure_level(ask: Ask, places: Array) -> float:
-    """The standard deviation of a value at the line's origin, from four values at each of many places; a kink is no harm.
+def measure_coarse_noise(ask: Ask, places: Array, spread: float, least: float = 0.0) -> Noise:
+    """The same from six values at each of many places; a few may be kinks.
 
     The sum of squares of what a straight line leaves of four values is σ² times one of χ² with two degrees of freedom.
+    A curve shows over a step s in f(0) - 2 f(s) + f(2s) = s² f'', which is of the size of s² times the spread.
     """
     sizes, offsets = 1 + np.abs(places), np.array(NEAR)
     values = ask((places[:, None] + sizes[:, None] * offsets).ravel()).reshape(len(places), len(offsets), -1)
     design = np.vander(offsets, 2)
     left = values - np.einsum("ij,pjo->pio", design @ np.linalg.pinv(design), values)
-    squares = (np.sum(left**2, axis=1).max(1) / sizes**2) / (2 * np.log(2))  # the median of that χ²
-    return float(np.sqrt(np.median(squares)))
+    squares = np.sum(left**2, axis=1).max(1) / sizes**2 / (2 * np.log(2))  # the median of that χ²
+    level = max(least, float(np.sqrt(np.median(squares))))
+    short = float(np.sqrt(BEND * level / spread))
+    first = values[:, 0]
+    second, third = ask((places + sizes * np.array([[short], [2 * short]])).ravel()).reshape(2, *first.shape)
+    noise = CLEARER * level * sizes
+    bent = np.abs(first - 2 * second + third).max(1) > noise
+    flat = np.abs(third - first).max(1) <= noise
+    return Noise(level, bool((bent | flat).mean() >= MOST and bent.mean() > 1 - MOST), CLEARER, short)
 
 
 def find_kinks(

@@ -23,15 +23,19 @@ LONGEST = 0.3  # of a unit: it may turn into no other in one step, which those t
 SHORTEST = 1e-2  # of a step: if it makes nothing better, there is nothing to be made better
 STALE = 0.97, 3  # errors that fall by less, so many steps in a row, are noise
 ALIKE = 1e-2  # two units whose hyperplanes are so nearly one are tried as one
+TRIED, AGAIN = (
+    4,
+    8,
+)  # of units that bend least, and steps of a fit without one of them: those that were none are gone by then
 SAME = 1.05  # times the error: as good
 
 
-def fitted(copy: TwoLayer, X: Array, Y: Array, weights: Array) -> TwoLayer:
+def fitted(copy: TwoLayer, X: Array, Y: Array, weights: Array, steps: int = STEPS) -> TwoLayer:
     """The copy with the least Σ weights² (y - f(x))², near by, at points X (n, d) with values Y (n, o) and weights (n,)."""
     problem = _Problem(np.column_stack([X, np.ones(len(X))]), Y, weights)
     copy = problem.with_best_linear_part(_balanced(copy))
     error, stale = problem.error(copy), 0
-    for _ in range(STEPS):
+    for _ in range(steps):
         step, share = problem.step(copy), 1.0
         while share > SHORTEST:
             other = problem.with_best_linear_part(step.taken(copy, share))
@@ -50,19 +54,21 @@ def fitted(copy: TwoLayer, X: Array, Y: Array, weights: Array) -> TwoLayer:
 def thinned(copy: TwoLayer, X: Array, Y: Array, weights: Array, negligible: float) -> TwoLayer:
     """The fitted copy without units that it does as well without: one of two that coincide, and others one by one.
 
-    Those that bend by no more than `negligible`, root mean square and weighted, at the points: a hyperplane that passes
-    through the few points on one side of it bends by nothing, and is nothing that the points tell.
+    Those are tried that bend by no more than `negligible`, root mean square and weighted, at the points: a hyperplane that
+    passes through the few points on one side of it bends by nothing, and is nothing that the points tell.
     """
     problem = _Problem(np.column_stack([X, np.ones(len(X))]), Y, weights)
     enough = SAME * problem.error(copy)
     if enough > negligible:
         return copy
-    for trimmed in (lambda one: one.merged(0.0, ALIKE), lambda one: problem.without_least(one, negligible)):
-        while (fewer := trimmed(copy)).units < copy.units:
-            fewer = fitted(fewer, X, Y, weights)
-            if problem.error(fewer) > enough:
-                break
-            copy = fewer
+    fewer, place = copy.merged(0.0, ALIKE), -1
+    while place < TRIED:
+        if fewer.units < copy.units:
+            fewer = fitted(fewer, X, Y, weights, AGAIN)
+            if problem.error(fewer) <= enough:
+                copy, place = fewer, -1
+        place += 1
+        fewer = problem.without(copy, place, negligible)
     return copy
 
 
@@ -104,15 +110,17 @@ class _Problem:
 
     def with_best_linear_part(self, copy: TwoLayer) -> TwoLayer:
         """The linear part follows from the units, exactly."""
-        shift = self._in_inputs((self.white.T @ self.residual(copy))).T
+        shift = self._in_inputs(self.white.T @ self.residual(copy)).T
         return replace(copy, linear=copy.linear + shift[:, :-1], constant=copy.constant + shift[:, -1])
 
-    def without_least(self, copy: TwoLayer, negligible: float) -> TwoLayer:
-        """Without the unit that bends least, if that is negligible."""
+    def without(self, copy: TwoLayer, place: int, negligible: float) -> TwoLayer:
+        """Without the unit in that place in order of how much they bend, if there is one and that is negligible."""
         turns = np.abs(self.points @ np.column_stack([copy.into, copy.bias]).T) / 2 * self.weights
         turns -= self.white @ (self.white.T @ turns)
         bends = np.sqrt(np.mean(turns**2, axis=0)) * np.linalg.norm(copy.out, axis=0)
-        kept = np.arange(copy.units) != (bends.argmin() if bends.min(initial=np.inf) <= negligible else -1)
+        few = np.argsort(bends)[place : place + 1]
+        kept = np.ones(copy.units, dtype=bool)
+        kept[few[bends[few] <= negligible]] = False
         return replace(copy, into=copy.into[kept], bias=copy.bias[kept], out=copy.out[:, kept])
 
     def step(self, copy: TwoLayer) -> _Step:

@@ -8,12 +8,11 @@ import numpy as np
 
 from divulge.arrays import Array
 from divulge.solvers.piecewise.breakpoints_by_value import (
-    CLEARER,
     Broken,
     Noise,
     TooManyKinks,
     find_kinks,
-    measure_level,
+    measure_coarse_noise,
     measure_noise,
 )
 from divulge.solvers.piecewise.check_points import (
@@ -51,6 +50,8 @@ LEVELS, STEEPEST = 24, 1.0
 "Places at which noise is then measured, and the largest angle from the line's origin they are seen under."
 POINTS, LEAST, MEMORY = 3, 1000, 2**25
 "Times the weights, over the outputs: to so many points a copy is fitted, no fewer than some, and numbers in all of them."
+MORE = 0.5
+"Times as many, for the copy of each other line: the last one was fitted well and was wrong elsewhere."
 FIT_SIZES = (0.3, 30.0), (30.0, REACH)
 "Of those points, in units of the scale: where kinks are,"
 FAR_SHARE = 0.2
@@ -61,7 +62,7 @@ CLOSER = 0.3
 "Of the accuracy of values: how well a unit has to be known not to be measured again."
 ROUNDS = 4
 "Of asking for points to fit to, as some may be unreadable."
-SMALL = 100.0
+SMALL = 1e4
 "Times the noise of values: a unit that bends by no more where copies are fitted is one they are tried without."
 NEGLIGIBLE = 1e-3
 "Of the noise: a kink this small is rounding."
@@ -105,8 +106,8 @@ class ValueSearch:
         """
         checks, (outputs, units) = self.checks, copy.out.shape
         parameters = units * (checks.dimension + 1 + outputs) + outputs * (checks.dimension + 1)
-        wanted = max(LEAST, POINTS * -(-parameters // outputs))
-        if wanted * (checks.dimension + outputs) > MEMORY:
+        wanted = round(max(LEAST, POINTS * parameters / outputs) * (1 + MORE * (self.lines - 1)))
+        if wanted * (checks.dimension + units) > MEMORY:
             return copy
         checks.fitted = True
         for _ in range(ROUNDS):
@@ -142,7 +143,7 @@ class ValueSearch:
         self.lines += 1
         if copy is not None:
             wrong = checks.sizes[self.off(copy) > 1]
-            some = wrong.min() if checks.coarse else self.rng.choice(wrong)
+            some = checks.usual if checks.coarse else self.rng.choice(wrong)  # nearby more kinks are known well
             wanted = float(self.rng.choice([wrong.min(), some]))
             checks.scale = max(checks.usual, min(wanted, checks.steep_up_to()))
         for _ in range(SHRINKS):
@@ -161,7 +162,7 @@ class ValueSearch:
     def _best_of_several(self, survey: Survey, most: int) -> Survey:
         """Another line, if there slopes are less crude.
 
-        Where answers are coarse, two kinks that are close may be taken for one: then less than half of the lines show as many.
+        Where answers are coarse, two kinks that are close may be taken for one, on fewer than half of the lines.
         """
         if self.checks.coarse:
             surveys = [survey]
@@ -183,12 +184,11 @@ class ValueSearch:
             return checks.value(line.at(t))
 
         near = min(1.0, -low / 10, high / 10)
-        noise = measure_noise(ask, near * np.array(PLACES))
-        noise = replace(noise, level=max(noise.level, checks.least_noise()))
+        noise = measure_noise(ask, near * np.array(PLACES), checks.least_noise())
         checks.coarse |= LOSS * noise.level / checks.spread > EXACT
         if checks.coarse and not noise.curved:
-            level = measure_level(ask, near * np.tan(self.rng.uniform(-STEEPEST, STEEPEST, LEVELS)))
-            noise = replace(noise, level=max(level, checks.least_noise(measured=True)), clear=CLEARER)
+            places = near * np.tan(self.rng.uniform(-STEEPEST, STEEPEST, LEVELS))
+            noise = measure_coarse_noise(ask, places, checks.spread, checks.least_noise(measured=True))
         checks.coarseness = max(checks.coarseness, noise.level / checks.spread)
         self._refuse(noise)
         try:
@@ -234,7 +234,8 @@ class ValueSearch:
         if noise.curved:
             self._refuse_rounded_probabilities()
             raise Unsuitable(
-                "the model is not piecewise linear: values leave a straight line within a step of 1e-4, wherever one looks"
+                f"the model is not piecewise linear: values leave a straight line within a step of {noise.short:.0e}, "
+                "wherever one looks"
             )
 
     def _refuse_rounded_probabilities(self) -> None:
