@@ -196,16 +196,16 @@ def test_probabilities_of_classes_are_read_as_logits_that_are_compared_but_for_t
     assert any("sum 0" in note for note in finding.notes)
 
 
-def test_half_a_copy_of_probabilities_is_measured_but_for_the_shift_of_its_logits() -> None:
+def test_a_copy_of_probabilities_that_was_not_checked_is_measured_but_for_the_shift_of_its_logits() -> None:
     into, bias, out, constant = network(10, 20, 4)
     model, same = weights(into, bias, out, constant), weights(into, bias, out + 2, constant + 5)
     held = Predictions(lambda X: softmax(model.predict(X), axis=1).astype(np.float32), 10, "single precision")
     scores = []
     for known in (model, same):
-        finding = ValueExtraction()(held, truth={"weights": known}, context=Context(1, budget=Budget(queries=4000)))
+        finding = ValueExtraction()(held, truth={"weights": known}, context=Context(1, budget=Budget(queries=5100)))
         assert finding.verdict is Verdict.FAILED, finding.summary
         scores.append(finding.scores["largest weight error"].value)
-    assert scores[0] == pytest.approx(scores[1], rel=1e-9)
+    assert scores[0] == pytest.approx(scores[1], abs=1e-12)
 
 
 def test_a_single_probability_is_read_as_a_logit() -> None:

@@ -117,7 +117,7 @@ class Kinks:
 
 
 def measure_noise(ask: Ask, places: Array, least: float = 0.0) -> Noise:
-    """How exact values are, no more so than `least`, and whether the function is piecewise linear, from five values a place."""
+    """How exact values are, no more so than `least`, and whether the function is piecewise linear, from five a place."""
     sizes = 1 + np.abs(places)
     offsets = np.array([*TINY, SHORT])
     values = ask((places[:, None] + sizes[:, None] * offsets).ravel()).reshape(len(places), len(offsets), -1)
