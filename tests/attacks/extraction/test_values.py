@@ -177,6 +177,18 @@ def test_a_single_precision_network_is_copied_to_seven_digits_however_many_units
         assert np.abs(loot(finding).predict((np.float32(size) * X).astype(float)) - Z).max() < 1e-5 * Z.std()
 
 
+def test_a_sigmoid_in_single_precision_is_read_where_it_has_digits() -> None:
+    into, bias, out, constant = (one.astype(np.float32) for one in network(20, 8))
+
+    def logit(X: Array) -> Array:
+        return np.asarray(np.maximum(X.astype(np.float32) @ into.T + bias, 0) @ out.T + constant)
+
+    finding = ValueExtraction()(Predictions(lambda X: expit(logit(X)), 20, "single"), context=Context(1))
+    assert finding.verdict is Verdict.LEAK, finding.summary
+    X = np.random.default_rng(5).standard_normal((500, 20)).astype(np.float32)
+    assert np.abs(loot(finding).predict(X.astype(float)) - logit(X)).max() < 1e-4 * logit(X).std()
+
+
 @pytest.mark.parametrize("activation", [np.tanh, lambda Z: Z * expit(Z)], ids=["tanh", "silu"])
 def test_a_curve_in_single_precision_is_said_to_be_one(activation: Callable[[Array], Array]) -> None:
     into, bias, out, _ = (one.astype(np.float32) for one in network(20, 30))

@@ -183,12 +183,13 @@ class ValueSearch:
 
         near = min(1.0, -low / 10, high / 10)
         noise = measure_noise(ask, near * np.array(PLACES), checks.least_noise())
+        self._refuse(noise)
         checks.coarse |= LOSS * noise.level / checks.spread > EXACT
-        if checks.coarse and not noise.curved:
+        if checks.coarse:
             places = near * np.tan(self.rng.uniform(-STEEPEST, STEEPEST, LEVELS))
             noise = measure_coarse_noise(ask, places, checks.spread, checks.least_noise(measured=True))
+            self._refuse(noise)
         checks.coarseness = max(checks.coarseness, noise.level / checks.spread)
-        self._refuse(noise)
         try:
             reach = FAR * checks.spread / noise.level
             ends, starts = (max(low, -reach), min(high, reach)), max(starts, STARTS) if checks.coarse else 0
@@ -226,8 +227,11 @@ class ValueSearch:
     def _refuse(self, noise: Noise) -> None:
         share = noise.level / self.checks.spread
         if share > COARSE:
-            twice = "asked twice, one point gives two values"
-            why = twice if self.checks.noisy else "they are rounded, or large numbers cancel"
+            why = "they are rounded, or large numbers cancel"
+            if self.checks.legibility.noise >= noise.level:
+                why = "they are logits of probabilities in single precision, which lose digits near 1"
+            if self.checks.noisy:
+                why = "asked twice, one point gives two values"
             raise Unsuitable(f"the answers are exact to {share:.0e} of their spread only, {COARSE:.0e} is needed: {why}")
         if noise.curved:
             self._refuse_rounded_probabilities()
