@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -69,8 +70,8 @@ class CheckPoints:
         self.X, self.A, self.sizes = X[readable], self.link.scores(answers[readable]), sizes[readable]
         self.digits = affine.resolution(answers)
         near = answers[readable & (relative <= 1)]
-        self.cut = self.digits.step * (1.0 if self.link is affine.IDENTITY else float(np.median(1 / _slope(near))))
-        "What decimals that were cut are worth in outputs, at usual points: of probabilities, more the smaller they are."
+        self.cut = float(np.median(self._cut(near)))
+        "What digits that were cut are worth in outputs, at usual points: of probabilities, more the smaller they are."
         self.scale = self.usual
         "The size of points at which values are compared now: that of the line under way."
         self.repeats = float(np.abs(self.answers(X[:1]) - answers[:1]).max())
@@ -88,6 +89,12 @@ class CheckPoints:
 
     def answers(self, X: Array) -> Array:
         return np.asarray(self.ask(X), float).reshape(len(X), -1)
+
+    def _cut(self, answers: Array) -> Array:
+        """What digits that were cut are worth in each answer (n, o), or in the logits of a row (n,)."""
+        if self.link is not affine.IDENTITY:
+            return np.asarray(self.digits.step / _slope(answers))
+        return replace(self.digits, relative=0.0).of(answers, answers) if self.digits.step else np.zeros(1)
 
     def draw(self, count: int, rng: np.random.Generator) -> Array:
         """As many fresh points (n, d), with the sizes of those that can be read."""

@@ -195,11 +195,12 @@ class ValueSearch:
             ends, starts = (max(low, -reach), min(high, reach)), max(starts, STARTS) if checks.coarse else 0
             return Survey(line, find_kinks(ask, ends, noise, checks.spread, most, starts), noise, checks.spread)
         except TooManyKinks as error:
+            self._refuse_rounded()
             raise Unsuitable(
                 f"the slope changes more than {error.kinks} times on one line: the model is curved, or has more units"
             ) from None
         except Broken:
-            self._refuse_rounded_probabilities()
+            self._refuse_rounded()
             raise Unsuitable("the answers jump from one value to another: the model is not continuous") from None
 
     def _line(self) -> tuple[FramedLine, float, float]:
@@ -234,14 +235,18 @@ class ValueSearch:
                 why = "asked twice, one point gives two values"
             raise Unsuitable(f"the answers are exact to {share:.0e} of their spread only, {COARSE:.0e} is needed: {why}")
         if noise.curved:
-            self._refuse_rounded_probabilities()
+            self._refuse_rounded()
             raise Unsuitable(
                 f"the model is not piecewise linear: values leave a straight line within a step of {noise.short:.0e}, "
                 "wherever one looks"
             )
 
-    def _refuse_rounded_probabilities(self) -> None:
-        """Where logits jump or leave a line because decimals of probabilities were cut, say that."""
-        step = self.checks.digits.step
-        if step and self.checks.link is not affine.IDENTITY:
-            raise Unsuitable(f"the answers are rounded to {step:.0e}: where probabilities are small, their logits jump")
+    def _refuse_rounded(self) -> None:
+        """Where values jump, or leave a line, because digits were cut, say that."""
+        digits, link = self.checks.digits, self.checks.link
+        if digits.step and link is not affine.IDENTITY:
+            raise Unsuitable(
+                f"the answers are rounded to {digits.step:.0e}: where probabilities are small, their logits jump"
+            )
+        if digits.step:
+            raise Unsuitable(f"the answers are rounded to {digits.digits} digits, so that they jump along a line")
