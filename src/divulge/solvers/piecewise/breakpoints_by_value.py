@@ -19,7 +19,7 @@ Ask = Callable[[Array], Array]
 "Places (n,) on the line -> values (n, outputs)."
 
 CLEAR = 16.0  # times the noise: what two values have to differ by to be called different,
-CLEARER = 8.0  # and where noise was measured at many places: of 41 kinks 0.7 are then lost or wrong on a line, with 16 1.2
+CLEARER = 8.0  # and where noise was measured at many places: of 37 kinks 0.7 are then lost or wrong on a line, with 16 1.2
 SHARP = 4.0  # times the uncertainty of a crossing: how far beside it both pieces are looked for
 CROWDED = 0.25  # of a gap, and
 BLUNT = 1e-3  # of the place on the line: a crossing known no better than this may hide two
