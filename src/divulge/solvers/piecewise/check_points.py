@@ -27,7 +27,7 @@ FINE = 1e-7
 LOSS = 3e3
 "Times the noise of values, where that is more: what is lost on the way from values to slopes to units."
 FITTED = 100.0
-"Times the noise, where all units were fitted to many values: of 20 such copies none was off by more than 14 at any check point."
+"Times the noise, where all units were fitted to many values: of 20 such copies none was off by more than 14 anywhere."
 EXACT = 1e-5
 "Of the spread: a copy that answers can confirm no better is given as a good one, not as the original."
 REACHED = 1.5
