@@ -160,6 +160,8 @@ def measure(kind: str, count: int, seed: int) -> None:
         held, score, name = KINDS[kind](rng)
         finding = ValueExtraction()(held, context=Context(seed + number))
         said = f"{kind} {seed + number} {name}: {finding.verdict.value}, {finding.cost.points} queries"
+        if finding.loot is not None:
+            said += f", {len(finding.loot.layers[0][1])} units"
         if finding.loot is None:
             print(f"{said}: {finding.summary}", flush=True)
             tally[finding.verdict.value] += 1

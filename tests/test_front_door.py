@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from sklearn.neural_network import MLPClassifier
 
 from divulge import Gradients, Predictions, Weights, audit, cli
@@ -289,3 +290,26 @@ def test_a_binary_classifier_in_memory_gives_up_its_weights_by_its_probabilities
     (W, V), (b, c) = model.coefs_, model.intercepts_
     logit = np.maximum(X @ W + b, 0) @ V + c
     assert np.abs(finding.loot.predict(X) @ [[-1.0], [1.0]] - logit).max() < 1e-6
+
+
+def test_a_torch_network_in_single_precision_gives_up_its_weights_by_its_values(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Linear(12, 15), torch.nn.ReLU(), torch.nn.Linear(15, 1))
+    done = audit(Predictions.of(net), attacks=["value-extraction"], out=tmp_path / "run")
+    (finding,) = done.leaks
+    assert finding.loot is not None
+    assert not finding.loot.exact
+    X = RNG.standard_normal((200, 12)).astype(np.float32)
+    with torch.no_grad():
+        true = net(torch.as_tensor(X)).numpy()
+    assert np.abs(finding.loot.predict(X.astype(float)) - true).max() < 1e-5 * true.std()
+
+
+def test_one_command_copies_what_answers_with_eight_digits(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (W, b), (V, c) = NETWORK.layers
+    np.savez("network.npz", W1=W, b1=b, W2=V, b2=c)
+    target = 'network.npz#defence={name="rounding",digits=8}'
+    found = run(capfd, "attack", "value-extraction", "--predictions", target, "--truth", "network.npz")
+    (finding,) = found["findings"]
+    assert finding["verdict"] == "leak", finding["summary"]
+    assert finding["scores"]["largest weight error"]["value"] < 1e-6

@@ -8,7 +8,14 @@ from hypothesis import assume, given, settings, strategies as st
 from numpy.typing import ArrayLike
 
 from divulge.arrays import Array
-from divulge.solvers.piecewise.breakpoints_by_value import Broken, Noise, TooManyKinks, find_kinks, measure_noise
+from divulge.solvers.piecewise.breakpoints_by_value import (
+    Broken,
+    Noise,
+    TooManyKinks,
+    find_kinks,
+    measure_coarse_noise,
+    measure_noise,
+)
 
 EXACT = Noise(1e-15, False)
 PLACES = np.array([0.3, -0.7, 5.0])
@@ -112,3 +119,36 @@ def test_a_curve_is_one_where_it_leaves_a_straight_line_by_hundreds_of_roundings
     """Rounding of values near 1, extrapolated from steps of 1e-6 to one of 1e-4, is a hundred times itself."""
     places = np.array([0.3, -0.3, 0.31])
     assert measure_noise(lambda t: (1 + t + curvature * t**2)[:, None], places).curved == curved
+
+
+def test_noise_is_measured_beside_kinks_and_a_curve_is_told_from_it() -> None:
+    rng = np.random.default_rng(0)
+    function = Piecewise(rng.standard_cauchy(60), rng.standard_normal(60))
+    places = np.tan(rng.uniform(-1, 1, 24))
+
+    def noisy(t: Array) -> Array:
+        return function(t) + 1e-6 * (1 + np.abs(t))[:, None] * rng.standard_normal((len(t), 1))
+
+    noise = measure_coarse_noise(noisy, places, 1.0)
+    assert 0.5e-6 < noise.level < 2e-6
+    assert not noise.curved
+    assert measure_coarse_noise(lambda t: np.tanh(t)[:, None] + 1e-6 * rng.standard_normal((len(t), 1)), places, 1.0).curved
+
+
+def test_noisy_kinks_are_found_from_many_starts_where_a_piece_from_far_away_passes_over_them() -> None:
+    found = []
+    for starts in (0, 100):
+        right = 0
+        for seed in range(10):
+            rng = np.random.default_rng(seed)
+            places = np.sort(rng.standard_cauchy(30))
+            function = Piecewise(places, rng.choice([-1.0, 1.0], 30))
+
+            def noisy(t: Array, function: Piecewise = function, rng: np.random.Generator = rng) -> Array:
+                return function(t) + 1e-7 * (1 + np.abs(t))[:, None] * rng.standard_normal((len(t), 1))
+
+            kinks = find_kinks(noisy, 100.0, Noise(1e-7, False, clear=8.0), 1.0, 1000, starts)
+            right += len(kinks.places) == int((np.abs(places) < 100).sum())
+        found.append(right)
+    assert found[0] < found[1]
+    assert found[1] >= 7

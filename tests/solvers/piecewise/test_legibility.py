@@ -67,3 +67,11 @@ def test_a_line_of_a_linear_model_stays_where_it_can_be_read(answer: Callable[[A
 )
 def test_the_longest_run_goes_round(flags: str, run: tuple[int, int]) -> None:
     assert _longest_run(np.array([flag == "1" for flag in flags])) == run
+
+
+def test_in_single_precision_logits_are_read_up_to_nine_tenths() -> None:
+    """Of seven digits one is lost there; at 0.9999 there would be three left."""
+    found = Legibility.of(affine.LOGISTIC, expit(LOGITS).astype(np.float32).astype(float))
+    assert found.lossy
+    assert found.noise < 1e-6
+    np.testing.assert_array_equal(found.readable(expit(LOGITS)), LOGITS[:, 0] < np.log(9))

@@ -67,7 +67,7 @@ def test_where_answers_are_coarse_a_line_ends_before_rounding_hides_its_kinks() 
         return np.asarray(np.round(function(3, 6).values(X), 8))
 
     search.checks.ask = recorded
-    search.search(100)
+    search._survey(100)
     assert 1e-5 < farthest * search.checks.coarseness < 4e-5
 
 

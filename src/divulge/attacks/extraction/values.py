@@ -30,7 +30,6 @@ from divulge.solvers.piecewise.two_layer import NEGLIGIBLE, TwoLayer, weight_err
 from divulge.solvers.piecewise.value_search import ValueSearch
 from divulge.solvers.shared import affine
 
-EXACT = 1e-5  # of the spread: a copy that answers can confirm no better is given as a good one, not as the original
 COARSE_LINES = 4  # after which a copy from answers that are no better than that is given up
 FRESH = 100  # points that have to agree before a copy is called exact: then it may be wrong in 4.6 % of space
 ROUNDS = 4  # of asking for more, as up to half of the points of a size may be unreadable: a sixteenth is left
@@ -86,7 +85,7 @@ class ValueExtraction(Attack[Predictions, Weights]):
         checks = search.checks
         try:
             for number in range(self.lines):
-                if number >= COARSE_LINES and checks.accuracy > EXACT:
+                if number >= COARSE_LINES and checks.coarse:
                     break
                 copy = search.search(self.most)
                 agreeing = search.off(copy) <= 1
@@ -151,7 +150,7 @@ def _leak(copy: TwoLayer, search: ValueSearch, bound: DifferenceBound) -> Findin
     ).any():  # what was dropped as rounding was more
         layers, plain = copy.layers(0.0)
     error = checks.error(copy.values(checks.X))
-    exact = checks.accuracy <= EXACT and checks.largest > checks.usual  # nearer by, units may be missed
+    exact = not checks.coarse and checks.largest > checks.usual  # nearer by, units may be missed
     exact &= bound.share <= CLAIM
     where = f"{search.lines} line{'s' * (search.lines > 1)}"
     return Finding.leak(

@@ -18,15 +18,19 @@ from divulge.arrays import Array
 Ask = Callable[[Array], Array]
 "Places (n,) on the line -> values (n, outputs)."
 
-CLEAR = 16.0  # times the noise: what two values have to differ by to be called different
+CLEAR = 16.0  # times the noise: what two values have to differ by to be called different,
+CLEARER = 8.0  # and where noise was measured at many places: of 37 kinks 0.7 are then lost or wrong on a line, with 16 1.2
 SHARP = 4.0  # times the uncertainty of a crossing: how far beside it both pieces are looked for
 CROWDED = 0.25  # of a gap, and
 BLUNT = 1e-3  # of the place on the line: a crossing known no better than this may hide two
 STEPS = (1e-4, 0.05)  # of a gap: the second value of a piece is this far from the first, farther where values are noisy
 ROUNDS = 80  # halvings of the line that double precision bears, and some
 NEAREST = 1e-13  # of the place on the line: two kinks no further apart are one
+NEAR = (0.0, 1e-5, 2e-5, 3e-5)  # around a place, of its size: four values that single precision tells apart
 TINY = (0.0, 1e-6, 2e-6, 3e-6)  # around a place, of its size: values that differ from a straight line by noise alone
 SHORT = 1e-4  # a piece is expected to go on this far, a curve is not straight for as long
+BEND = 100.0  # times the noise is what a curve of unit curvature bends over a step, where values are noisy
+MOST = 0.9  # of such steps are bent or flat, if it is a curve; of 300 kinks every second one has one
 USUAL = 2.0  # times as much noise as four values show there may well be
 STRAIGHT = 400.0  # times the noise: rounding, extrapolated from the tiny steps to the short one
 
@@ -51,6 +55,10 @@ class Noise:
     "Standard deviation of a value at the line's origin; it grows with the distance from there."
     curved: bool
     "Whether values leave a straight line wherever one looks."
+    clear: float = CLEAR
+    "How many times the level two values have to differ by to be called different."
+    short: float = SHORT
+    "The step within which they would leave it."
 
     def at(self, t: Array | float) -> Any:
         return self.level * (1 + np.abs(t))
@@ -108,8 +116,8 @@ class Kinks:
         return float(left), float(right)
 
 
-def measure_noise(ask: Ask, places: Array) -> Noise:
-    """How exact values are and whether the function is piecewise linear, from five values a place."""
+def measure_noise(ask: Ask, places: Array, least: float = 0.0) -> Noise:
+    """How exact values are, no more so than `least`, and whether the function is piecewise linear, from five a place."""
     sizes = 1 + np.abs(places)
     offsets = np.array([*TINY, SHORT])
     values = ask((places[:, None] + sizes[:, None] * offsets).ravel()).reshape(len(places), len(offsets), -1)
@@ -117,7 +125,8 @@ def measure_noise(ask: Ask, places: Array) -> Noise:
     design = np.vander(TINY, 2)
     lines = np.einsum("ij,pjo->pio", np.linalg.pinv(design), near)
     left = np.linalg.norm(near - np.einsum("ij,pjo->pio", design, lines), axis=1).max(1) / np.sqrt(len(TINY) - 2)
-    level = USUAL * float(np.sort(left / sizes)[len(places) // 2 :].mean())
+    level = max(least, USUAL * float(np.sort(left / sizes)[len(places) // 2 :].mean()))
+    left = np.maximum(left, least * sizes)
     middle = near.mean(1) + lines[:, 0] * (SHORT - np.mean(TINY))
     straight = STRAIGHT * np.maximum(left, np.finfo(float).eps * np.abs(near).max((1, 2)))
     bent = np.abs(far - middle).max(1) > straight
@@ -125,17 +134,42 @@ def measure_noise(ask: Ask, places: Array) -> Noise:
     return Noise(level, bool(bent.sum() > 1 and (bent | flat).all()))
 
 
-def find_kinks(ask: Ask, reach: float | tuple[float, float], noise: Noise, spread: float, most: int) -> Kinks:
+def measure_coarse_noise(ask: Ask, places: Array, spread: float, least: float = 0.0) -> Noise:
+    """The same from six values at each of many places; a few may be kinks.
+
+    The sum of squares of what a straight line leaves of four values is σ² times one of χ² with two degrees of freedom.
+    A curve shows over a step s in f(0) - 2 f(s) + f(2s) = s² f'', which is of the size of s² times the spread.
+    """
+    sizes, offsets = 1 + np.abs(places), np.array(NEAR)
+    values = ask((places[:, None] + sizes[:, None] * offsets).ravel()).reshape(len(places), len(offsets), -1)
+    design = np.vander(offsets, 2)
+    left = values - np.einsum("ij,pjo->pio", design @ np.linalg.pinv(design), values)
+    squares = np.sum(left**2, axis=1).max(1) / sizes**2 / (2 * np.log(2))  # the median of that χ²
+    level = max(least, float(np.sqrt(np.median(squares))))
+    short = float(np.sqrt(BEND * level / spread))
+    first = values[:, 0]
+    second, third = ask((places + sizes * np.array([[short], [2 * short]])).ravel()).reshape(2, *first.shape)
+    noise = CLEARER * level * sizes
+    bent = np.abs(first - 2 * second + third).max(1) > noise
+    flat = np.abs(third - first).max(1) <= noise
+    return Noise(level, bool((bent | flat).mean() >= MOST and bent.mean() > 1 - MOST), CLEARER, short)
+
+
+def find_kinks(
+    ask: Ask, reach: float | tuple[float, float], noise: Noise, spread: float, most: int, starts: int = 0
+) -> Kinks:
     """All kinks between -reach and reach, or from one end to the other; `spread` is how much values vary near the origin.
 
     Between two known pieces their lines cross where a single kink would be. Values beside the crossing either confirm it
-    or show a piece between the two. All that is open is asked about in one call a round.
+    or show a piece between the two. All that is open is asked about in one call a round. So many `starts` are pieces from
+    the first: where values are noisy, a piece from far away may pass over kinks.
     """
     step = float(np.clip(np.cbrt(noise.level / spread), *STEPS))
     low, high = reach if isinstance(reach, tuple) else (-reach, reach)
-    ends = np.array([low, 0.9 * low, 0.9 * high, high])
+    angles = np.linspace(np.arctan(0.9 * low), np.arctan(0.9 * high), 5 * starts + 1)
+    ends = np.concatenate([[low, 0.9 * low], np.tan(np.sort([*angles[2::5], *angles[3::5]])), [0.9 * high, high]])
     values = ask(ends)
-    pieces = [Piece(*ends[:2], *values[:2]), Piece(*ends[2:], *values[2:])]
+    pieces = [Piece(*pair) for pair in zip(ends[::2], ends[1::2], values[::2], values[1::2], strict=True)]
     search = _GapSearch(ask, noise, step)
     for _ in range(ROUNDS):
         pieces = search.settled(pieces)
@@ -168,7 +202,7 @@ class _GapSearch:
     def blur(self, piece: Piece, t: float) -> float:
         """What a value may be off a piece's line at t."""
         ends = max(self.noise.at(piece.low), self.noise.at(piece.high))
-        return float(CLEAR * max(self.noise.at(t), ends * piece.reach(t)))
+        return float(self.noise.clear * max(self.noise.at(t), ends * piece.reach(t)))
 
     def on(self, piece: Piece, t: float, value: Array) -> bool:
         return bool(np.abs(piece.at(t) - value).max() <= self.blur(piece, t))
@@ -242,7 +276,7 @@ class _GapSearch:
         if a - (b - a) < t < b + (b - a):
             jump = float(np.abs(right.slope - left.slope).max())
             beside = SHARP * (self.blur(left, t) + self.blur(right, t)) / jump + NEAREST * (1 + abs(t))
-            finest = 2 * SHARP * CLEAR * float(self.noise.at(t)) / jump
+            finest = 2 * SHARP * self.noise.clear * float(self.noise.at(t)) / jump
             meet = np.abs(right.at(t) - left.at(t)).max() <= 2 * (self.blur(left, t) + self.blur(right, t))
             if b - a < finest / CROWDED and meet:
                 return _Look([], _clip(t, a, b))

@@ -17,7 +17,9 @@ from divulge.solvers.piecewise.units_by_value import FramedLine
 from divulge.solvers.shared import affine
 
 LEGIBLE = 1e-4
-"The logit of a probability this near to 1 has lost four of its sixteen digits."
+"The logit of a probability this near to 1 has lost four of its sixteen digits,"
+LEGIBLE_SINGLE = 0.1
+"and of seven digits one is lost here."
 SMALL = 2.0**-10
 "Of a number below, one in a thousand is a multiple of the spacing of numbers near 1 by chance."
 PLANES = 4
@@ -46,6 +48,8 @@ class Legibility:
     "Of numbers just below 1."
     least: float
     "The smallest number with all digits."
+    near: float
+    "To 1: probabilities that are nearer cannot be read."
 
     @classmethod
     def of(cls, link: affine.Link, answers: Array) -> Legibility:
@@ -59,7 +63,7 @@ class Legibility:
         else:
             small = (answers > 0) & (answers < SMALL)
             own = (small & (np.floor(answers / spacing) * spacing != answers)).any(0)
-        return cls(link, own, spacing, float(kind.tiny))
+        return cls(link, own, spacing, float(kind.tiny), LEGIBLE_SINGLE if single else LEGIBLE)
 
     @property
     def lossy(self) -> bool:
@@ -69,14 +73,14 @@ class Legibility:
     @property
     def noise(self) -> float:
         """Of a logit, at most."""
-        return self.spacing / LEGIBLE if self.lossy else 0.0
+        return self.spacing / self.near if self.lossy else 0.0
 
     def lost(self, answers: Array) -> Array:
         """(n,): where a probability is so near to 1 that the others have lost their digits."""
         if self.link is affine.IDENTITY:
             return np.zeros(len(answers), dtype=bool)
-        found = (answers[:, ~self.own] <= LEGIBLE).any(1)
-        return np.asarray(found | (answers[:, 0] >= 1 - LEGIBLE) if self.link is affine.LOGISTIC else found)
+        found = (answers[:, ~self.own] <= self.near).any(1)
+        return np.asarray(found | (answers[:, 0] >= 1 - self.near) if self.link is affine.LOGISTIC else found)
 
     def readable(self, answers: Array) -> Array:
         """(n,): whether all logits of a row can be read."""
