@@ -102,6 +102,27 @@ RISKS = {
 numbers, or −1 and 1 for classes."""
 
 
+@dataclass(frozen=True)
+class Penalty:
+    """e^λ ((1 − ρ) ‖w‖²/2 + ρ ‖w‖₁) beside a sum of losses. The intercept is free."""
+
+    l1_ratio: float = 0.0
+    "ρ: 0 for L2, 1 for L1, an elastic net between."
+    averaged: bool = False
+    "Whether it stands beside the mean of the losses: it then counts n times beside their sum."
+
+    def weight(self, lam: Array, n: int) -> Array:
+        """e^λ beside a sum over n points."""
+        return np.asarray(np.exp(lam) * (n if self.averaged else 1))
+
+    def slope(self, W: Array) -> Array:
+        """Its derivative in w for λ = 0; of the L1 part, at weights that are not 0."""
+        return np.asarray((1 - self.l1_ratio) * W + self.l1_ratio * np.sign(W))
+
+
+L2 = Penalty()
+
+
 @dataclass(frozen=True, eq=False)
 class Shared:
     """What all problems of a batch share: points they train on, and points by which their end is judged."""
@@ -115,6 +136,7 @@ class Shared:
     risk: Risk
     groups: Array | None = None
     "(features,): number of the penalty that a feature is under; None for one penalty."
+    penalty: Penalty = L2
 
     @property
     def penalties(self) -> int:
