@@ -33,9 +33,9 @@ class Terms:
     "Whether points of earlier levels go on moving; without, they stay as they are."
 
     @property
-    def length(self) -> float:
-        """Of the first move of a point."""
-        return self.step * float(np.linalg.norm(self.high - self.low))
+    def length(self) -> Array:
+        """Of the first move of a point, by feature: in units of the box's sides, so that units of features do not matter."""
+        return np.asarray(self.step * len(self.low) ** 0.5 * (self.high - self.low))
 
     def into_box(self, points: Array, targets: Array) -> Array:
         return np.clip(points, self.low, self.high)
