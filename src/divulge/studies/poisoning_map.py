@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 from divulge.attacks.poisoning.attack import PAPER, TAXONOMY, Bounds, Poisoning
 from divulge.attacks.poisoning.learners import NETWORKS, PipelineLearner, Regime, learner_of, test_points
 from divulge.attacks.poisoning.outcome import CERTAIN, paired_p_value
-from divulge.attacks.poisoning.records import FailedTraining, all_done, box
+from divulge.attacks.poisoning.records import FailedTraining, all_done
 from divulge.contract import (
     Access,
     Array,
@@ -93,7 +93,7 @@ class PoisoningMap(Study[Pipeline]):
                 f"expected a strength above the weakest penalty {self.bounds[0]:g}, got {self.strength:g}; raise it"
             )
         learner = self._learner(held)
-        plane = Plane.over(*box(held), self.cells)
+        plane = Plane.over(*held.box, self.cells)
         train = partial(_trained, learner=learner, held=held, positions=plane.positions)
         labels = range(2) if self.label == "worse" else [("first", "second").index(self.label)]
         both = all_done(context.map("weakest", train, [(side, self.bounds[0]) for side in labels]))

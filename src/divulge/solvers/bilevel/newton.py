@@ -16,7 +16,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from divulge.arrays import Array
-from divulge.solvers.bilevel.inner import Diverged, Risk
+from divulge.solvers.bilevel.inner import Diverged, Risk, Shared
 
 NEWTON = 400
 "Most steps of Newton's method, a guard: from a near start it takes two to four, with a weak L1 penalty from 0 up to 50; \
@@ -30,6 +30,9 @@ ENTERING = 10
 systems stay small."
 DAMPING, LEAST_DAMPING = 10.0, 1e-6
 "After a step that had to be cut, diagonals grow by this factor, from this share; after a whole step they fall by it."
+TINY = float(np.finfo(float).tiny)
+FORBIDDING = 1e300
+"A penalty that no loss outweighs, and that times 0 is 0."
 NO_MINIMUM = "the training problem has no minimum that Newton's method reaches; raise the least penalty"
 
 
@@ -88,6 +91,14 @@ def by_features(
         return v[:, :-1], risk.hessian_product(s, Y, v @ Z.T)
 
     return Minimum(w[:, :-1], w[:, -1], s, (w[:, :-1], w[:, -1]), solve)
+
+
+def emptying(shared: Shared) -> float:
+    """The least λ at which the L1 part leaves no weight: ln max |Xᵀs| / ρ, with s of the best intercepts alone."""
+    n, d = shared.X.shape
+    none = by_features(shared.X, shared.Y, np.full(d, FORBIDDING), 1.0, shared.risk, None, ROUNDING**0.5)
+    most = float(np.abs(none.first @ shared.X).max()) / shared.penalty.l1_ratio
+    return float(np.log(max(most, TINY))) - (np.log(n) if shared.penalty.averaged else 0.0)
 
 
 def _least_subgradient(g: Array, w: Array, kink: Array) -> Array:

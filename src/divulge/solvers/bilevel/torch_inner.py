@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 from torch import Tensor, nn
 from torch.nn import functional
 
-from divulge.arrays import Array
+from divulge.arrays import Array, Layer
 from divulge.solvers.bilevel.hypergradient import Hypergradient, Loss, as_function, penalised, reverse, validation
 from divulge.solvers.bilevel.inner import Diverged, Trained
 
@@ -32,6 +32,22 @@ LOSSES: Mapping[str, Loss] = {
     "squared_hinge": lambda f, y: functional.relu(1 - y * f).square().sum(dim=1).mean(),
 }
 "Those of `inner.RISKS`, as torch's: mean over points of scores and targets, both (points, outputs)."
+
+
+ACTIVATIONS: Mapping[str, type[nn.Module]] = {
+    "relu": nn.ReLU, "tanh": nn.Tanh, "logistic": nn.Sigmoid, "identity": nn.Identity,
+}  # fmt: skip
+"By the names that scikit-learn gives them."
+
+
+def dense(layers: Sequence[Layer], activation: str) -> nn.Module:
+    """Layers (W (units, inputs), b (units,)) as a module, with the activation between them."""
+    steps: list[nn.Module] = []
+    for W, b in layers:
+        made = nn.Linear(W.shape[1], len(W), dtype=torch.float64)
+        made.load_state_dict({"weight": torch.tensor(W), "bias": torch.tensor(b)})
+        steps += [made, ACTIVATIONS[activation]()]
+    return nn.Sequential(*steps[:-1])
 
 
 class NetworkTraining:
