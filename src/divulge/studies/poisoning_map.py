@@ -11,7 +11,7 @@ from pydantic import Field, PositiveFloat, PositiveInt
 from threadpoolctl import threadpool_limits
 
 from divulge.attacks.poisoning.attack import PAPER, TAXONOMY, Bounds, Poisoning
-from divulge.attacks.poisoning.learners import NETWORKS, PipelineLearner, Regime, learner_of, test_points
+from divulge.attacks.poisoning.learners import BY_NAME, NETWORKS, PipelineLearner, Regime, learner_of, test_points
 from divulge.attacks.poisoning.outcome import CERTAIN, paired_p_value
 from divulge.attacks.poisoning.records import FailedTraining, all_done
 from divulge.contract import (
@@ -149,6 +149,8 @@ class PoisoningMap(Study[Pipeline]):
                 f"the boundaries that are drawn are straight, and a {held.learner} network has others; use the attack "
                 '`poisoning`, or learner = "logistic"'
             )
+        if held.own is not None:
+            raise NotApplicable(BY_NAME)
         learner = learner_of(held, self.regime, self.epochs, self.rate, width=1, seed=0)
         classes = 0 if learner.classes is None else len(learner.classes)
         if classes != 2:

@@ -35,7 +35,7 @@ APART = {
 
 def trained(model: Any, X: Array, y: Array, low: Array, high: Array) -> OwnLearner:
     """An estimator, trained on clean points and read; points may come from anywhere in the box."""
-    title = _titled(model)
+    title = model.__name__ if isinstance(model, type) else _titled(model)
     if is_module(model):
         raise BadInput(f"expected the name of a learner or an estimator, got {title}; give a torch module to Pipeline.of")
     if isinstance(model, type) or not (hasattr(model, "fit") and hasattr(model, "predict")):
@@ -99,10 +99,11 @@ def _read(last: Any) -> dict[str, Any] | None:
         learner = "linear_svc"
     elif not record.differentiated:
         return None
-    known = secrets(last)
-    strength = -_logarithm(known["C"]) if "C" in known else _logarithm(known["alpha"])
-    if not math.isfinite(strength):
-        strength = WEAKEST
+    strength = WEAKEST
+    if _penalised(last):
+        known = secrets(last)
+        strength = -math.log(known["C"]) if "C" in known else math.log(known["alpha"])
+    else:
         apart.append(f"it has no penalty, and points climb against one of λ = {WEAKEST:g}")
     if name == "SVC" or getattr(last, "loss", "") == "hinge":
         apart.append("its loss is the hinge, and points climb against its square")
@@ -116,6 +117,11 @@ def _read(last: Any) -> dict[str, Any] | None:
         layers = tuple((W.T, b) for W, b in zip(last.coefs_, last.intercepts_, strict=True))
         return read | {"start": layers, "activation": last.activation}
     return read | {"l1_ratio": 1.0 if record.penalty == "l1" else _l1_ratio(last)}
+
+
+def _penalised(last: Any) -> bool:
+    weight = np.asarray(getattr(last, "C", getattr(last, "alpha", 1.0)))
+    return bool((weight > 0).all() and np.isfinite(weight).all()) and getattr(last, "penalty", "") is not None
 
 
 def _l1_ratio(last: Any) -> float:
@@ -185,7 +191,8 @@ def _affine(steps: list[Any], X: Array, tried: Array | None = None) -> tuple[Arr
     A, c = np.eye(X.shape[1]), np.zeros(X.shape[1])
     for step in steps:
         entering = X @ A + c
-        base, size = entering.mean(axis=0), np.ptp(entering, axis=0)
+        base = entering.mean(axis=0)
+        size = entering.max(axis=0) - base  # never outside of what the step was fitted on
         size = np.where(size > 0, size, 1.0)
         asked = _through(step, np.concatenate([base[None], base + np.diag(size)]))
         slope = (asked[1:] - asked[0]) / size[:, None]
@@ -234,10 +241,6 @@ def _with_penalty(plain: Any, strength: float) -> Any:
     weight = math.exp(-strength if one == "C" else strength)
     last.set_params(**({one: weight} if one in known else {f"{one}s": [weight]}))
     return model
-
-
-def _logarithm(weight: float) -> float:
-    return math.log(weight) if weight > 0 else -math.inf
 
 
 def _titled(model: Any) -> str:

@@ -24,6 +24,9 @@ DIFFERENTIATED = {name: learner for name, learner in LEARNERS.items() if learner
 NETWORKS = ("two-layer", "convolutional")
 LEFT = float(np.log(2))
 "How far, as a logarithm, a penalty that is re-tuned stays below the one that takes all weights of an L1 part."
+BY_NAME = (
+    'learners by name are studied here, and this one is an estimator; give learner = "logistic", or attack it with poisoning'
+)
 TOLERANCE = 1e-6
 "Of training to the end: a thousandth of what moves a prediction."
 
