@@ -65,6 +65,8 @@ def by_features(
     def objective(w: Array) -> float:
         return float(risk.value(w @ Z.T, Y).sum() + (smooth * w**2).sum() / 2 + (kink * np.abs(w)).sum())
 
+    if start is not None and objective(w) > objective(none := np.zeros_like(w)):  # far out, where a loss has no curvature
+        w = none
     damping = ROUNDING
     for _ in range(NEWTON):
         s = risk.first_derivative(w @ Z.T, Y)
