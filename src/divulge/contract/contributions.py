@@ -37,6 +37,8 @@ class OwnLearner:
     "Whether its penalty stands beside the mean of the losses."
     entering: tuple[Array, Array] | None = None
     "A (features, entering) and c (entering,): its steps, as on clean data, make XA + c of points; None for no steps."
+    rescaled: bool = False
+    "Whether these are a scaling to variance 1 alone, whose scales points climb against too."
     start: tuple[Layer, ...] = ()
     "Layers of a network as trained on clean data, from what enters it."
     activation: str = "relu"

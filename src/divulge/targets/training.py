@@ -67,7 +67,9 @@ def trained(model: Any, X: Array, y: Array, low: Array, high: Array) -> OwnLearn
             f"it; attack the {name} with the data that the step makes"
         )
         return replace(found, unfit=why)
-    return replace(found, entering=entering, **read)
+    alone = [type(step).__name__ for step in steps] == ["StandardScaler"] and steps[0].with_std
+    rescaled = alone and read.get("l1_ratio") in (0.0, 1.0)  # of a mixed penalty, scales are no penalty of a feature
+    return replace(found, entering=entering, rescaled=rescaled, **read)
 
 
 def _asked(found: OwnLearner, fitted: Any, X: Array) -> OwnLearner:

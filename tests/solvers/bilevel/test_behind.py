@@ -7,14 +7,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from divulge.solvers.bilevel.ascent import Starts, ascend
-from divulge.solvers.bilevel.behind import Behind
+from divulge.solvers.bilevel.behind import Behind, Scaled
 from divulge.solvers.bilevel.implicit import Converged
-from divulge.solvers.bilevel.inner import Shared
+from divulge.solvers.bilevel.inner import Penalty, Shared
 from divulge.solvers.bilevel.torch_inner import NetworkTraining, dense
 
-from .test_implicit import NARROW, close, difference, problem
+from .test_implicit import NARROW, WIDE, close, difference, problem
 
 RNG = np.random.default_rng(0)
 STEPS = {
@@ -86,3 +89,29 @@ def test_a_climb_in_other_units_is_the_same_climb() -> None:
         return found.points
 
     np.testing.assert_allclose(climbed(units) / units, climbed(np.ones(NARROW)), atol=1e-6)
+
+
+def scaling(shared: Shared, l1_ratio: float) -> Scaled:
+    grouped = replace(shared, groups=np.arange(shared.X.shape[1]), penalty=Penalty(l1_ratio))
+    return Scaled(Converged(grouped, tolerance=1e-13), shared.X, power=1 if l1_ratio else 2)
+
+
+@pytest.mark.parametrize("features", [WIDE, NARROW])
+@pytest.mark.parametrize("l1_ratio", [0.0, 1.0])
+def test_scales_answer_to_points_and_are_differentiated(features: int, l1_ratio: float) -> None:
+    shared, P, Y, lam = problem("logistic", features)
+    P *= 2
+    lam -= 1
+    found = scaling(shared, l1_ratio)(P, Y, lam)
+    assert found.W.any()
+    assert close(found.point_gradients, difference(lambda P: scaling(shared, l1_ratio)(P, Y, lam).value[0], P), 1e-5)
+    assert close(found.strength_gradients, difference(lambda lam: scaling(shared, l1_ratio)(P, Y, lam).value[0], lam), 1e-5)
+
+
+def test_training_on_scaled_points_is_scikit_learns() -> None:
+    shared, P, Y, lam = problem("logistic", WIDE)
+    found = scaling(shared, 0.0)(3 * P, Y, lam)
+    X, y = np.concatenate([shared.X, 3 * P[0]]), np.concatenate([shared.Y, Y[0]], axis=1)[0]
+    known = make_pipeline(StandardScaler(), LogisticRegression(C=np.exp(-lam[0, 0]), tol=1e-12, max_iter=10_000)).fit(X, y)
+    np.testing.assert_allclose(found.W[0], known[-1].coef_ / known[0].scale_, atol=1e-6)
+    assert scaling(shared, 0.0).rate == 0

@@ -13,7 +13,7 @@ from divulge.learners.catalogue import LEARNERS
 from divulge.learners.records import Learner
 from divulge.solvers.bilevel import inner
 from divulge.solvers.bilevel.ascent import Trainer
-from divulge.solvers.bilevel.behind import Behind
+from divulge.solvers.bilevel.behind import Behind, Scaled
 from divulge.solvers.bilevel.implicit import Converged
 from divulge.solvers.bilevel.inner import L2, RISKS, Penalty, Shared
 from divulge.solvers.bilevel.newton import emptying
@@ -64,10 +64,15 @@ class PipelineLearner:
 
             module = self.network if self.own is None else dense(self.own.start, self.own.activation)
             return NetworkTraining(module, X, Y, X_val, Y_val, self.risk, steps=self.epochs, rate=self.rate)
-        shared = Shared(X, Y, X_val, Y_val, RISKS[self.risk], self.groups, self.penalty)
-        if self.regime == "converged":
-            return Converged(shared, tolerance=TOLERANCE)
-        return EarlyStopped(shared, steps=self.epochs, rate=self.rate)
+        rescaled = self.own is not None and self.own.rescaled
+        groups = np.arange(X.shape[1]) if rescaled else self.groups
+        shared = Shared(X, Y, X_val, Y_val, RISKS[self.risk], groups, self.penalty)
+        train: Trainer = (
+            Converged(shared, tolerance=TOLERANCE)
+            if self.regime == "converged"
+            else EarlyStopped(shared, steps=self.epochs, rate=self.rate)
+        )
+        return Scaled(train, X, power=1 if self.penalty.l1_ratio else 2) if rescaled else train
 
     def plain(self, train: Trainer, features: int, strengths: Array) -> inner.Trained:
         """Trained with no points added, once for each row of strengths (problems, penalties)."""

@@ -62,11 +62,9 @@ def told_of(own: OwnLearner) -> list[str]:
             f"A {own.title} gives no gradients that lead through its training: points climbed against {own.learner} "
             "regression on features of equal variance, and what they do to it was measured by training it with them."
         ]
-    held = " Its steps stayed as they are on clean data while points climbed, and were fitted anew to be measured."
-    notes = [
-        f"Every error is that of the {own.title} trained again, as scikit-learn does it."
-        + (held if own.entering is not None else "")
-    ]
+    notes = [f"Every error is that of the {own.title} trained again, as scikit-learn does it."]
+    if own.entering is not None and not own.rescaled:
+        notes.append("Its steps stayed as they are on clean data while points climbed, and were fitted anew to be measured.")
     if own.apart:
         notes.append(f"Points climbed against a learner that differs from the {own.title}: {'; '.join(own.apart)}.")
     return notes

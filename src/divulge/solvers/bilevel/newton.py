@@ -59,6 +59,7 @@ def by_features(
     are 0 move only where the least subgradient pulls them.
     """
     Z = np.column_stack([X, np.ones(len(X))])
+    sums = np.abs(Z).sum(axis=0)
     smooth, kink = np.append((1 - l1_ratio) * D, 0.0), np.append(l1_ratio * D, 0.0)
     w = np.column_stack(start) if start is not None else np.zeros((len(Y), Z.shape[1]))
 
@@ -71,7 +72,7 @@ def by_features(
     for _ in range(NEWTON):
         s = risk.first_derivative(w @ Z.T, Y)
         pull = _least_subgradient(s @ Z + smooth * w, w, kink)
-        if np.abs(pull).max() < tolerance * (1 + np.abs(Z).sum(axis=0).max()):
+        if (np.abs(pull) < tolerance * (1 + sums)).all():
             break
         step, before, size = _step(Z, Y, s, risk, smooth, w, pull, kink, damping), objective(w), 1.0
         for _ in range(HALVINGS):
