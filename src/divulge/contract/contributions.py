@@ -119,7 +119,9 @@ class Pipeline(Access):
 
     @classmethod
     def of(cls, module: object, X: Array, y: Array, X_val: Array, y_val: Array, **rest: Any) -> Self:
-        """A pipeline that trains this torch module."""
+        """A pipeline that trains this torch module, or this estimator."""
+        if hasattr(module, "get_params"):
+            return cls(X, y, X_val, y_val, learner=module, **rest)
         return cls(X, y, X_val, y_val, learner=reader().described(module), module=module, **rest)
 
 

@@ -250,7 +250,7 @@ def _titled(model: Any) -> str:
     if type(model).__name__ == "Pipeline" and hasattr(model, "steps"):
         steps = [step for _, step in model.steps if step is not None and not isinstance(step, str)]
         return ", ".join(_titled(step) for step in steps)
-    inside = getattr(model, "estimator", None)
-    if inside is not None and hasattr(inside, "fit"):
+    inside = model.get_params(deep=False).get("estimator") if hasattr(model, "get_params") else None
+    if inside is not None:
         return f"{type(model).__name__}({_titled(inside)})"
     return type(model).__name__

@@ -33,8 +33,10 @@ from sklearn.svm import SVC, LinearSVC
 from divulge import Candidates, Context, Pipeline, cli
 from divulge.arrays import Array
 from divulge.attacks import Poisoning
+from divulge.attacks.poisoning.campaign import validated
 from divulge.attacks.poisoning.learners import learner_of
 from divulge.attacks.poisoning.outcome import PoisonedPipelines
+from divulge.attacks.poisoning.records import PipelineSplit
 from divulge.contract import Curve, Finding, OwnLearner, Poison
 from divulge.errors import BadInput
 from divulge.studies.poisoning_defences.study import PoisoningDefences
@@ -50,6 +52,15 @@ CV: dict[str, Any] = {"l1_ratios": (0,), "scoring": "accuracy", "use_legacy_attr
 ROWS = np.random.default_rng(7).permutation(569)
 TUMOURS, KINDS = (part[ROWS] for part in load_breast_cancer(return_X_y=True))
 PEOPLE, PROGRESS = load_diabetes(return_X_y=True, scaled=False)
+
+
+class Fussy(LogisticRegression):  # type: ignore[misc]  # scikit-learn has no types
+    """Takes the points it has and no more."""
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        if len(X) > 200:
+            raise ValueError("too many\nof them")
+        return super().fit(X, y, sample_weight)
 
 
 def scaled(last: Any) -> Any:
@@ -261,6 +272,63 @@ def test_a_learner_that_cannot_be_used_is_refused_in_a_sentence() -> None:
         pipeline(3)
     with pytest.raises(BadInput, match="expected MinMaxScaler, LogisticRegression to train on these points, but it said"):
         pipeline(make_pipeline(MinMaxScaler((1, 0)), LogisticRegression()))
+
+
+def test_a_penalty_of_each_group_is_for_learners_by_name() -> None:
+    finding = Poisoning()(pipeline(LogisticRegression(max_iter=3), groups=np.arange(30) % 2))
+    assert finding.verdict == "not applicable"
+    assert "a LogisticRegression is attacked with one penalty" in finding.summary.replace("A ", "a ")
+
+
+def test_an_l1_penalty_is_not_trained_for_some_steps() -> None:
+    finding = Poisoning(regime="early-stopped")(pipeline(CLASSIFIERS["logistic, L1"]))
+    assert finding.verdict == "not applicable"
+    assert 'set regime = "converged"' in finding.summary
+
+
+@pytest.mark.parametrize("name", ["lasso", "elastic_net"])
+def test_regressions_with_an_l1_part_are_attacked_by_name(name: str) -> None:
+    X = StandardScaler().fit_transform(PEOPLE)
+    finding = Poisoning(**QUICK)(pipeline(name, X, PROGRESS), truth=unseen(X, PROGRESS))
+    assert finding.verdict == "leak"
+    seen = finding.evidence
+    assert isinstance(seen, PoisonedPipelines)
+    alpha = np.exp(seen.settings["cross-validated"].poisoned.strengths[0, -1, 0])
+    kind = Lasso(alpha=alpha) if name == "lasso" else ElasticNet(alpha=alpha)
+    assert finding.loot is not None
+    said = with_loot(kind.set_params(tol=1e-10, max_iter=100_000), finding.loot, X, PROGRESS).predict(X[300:])
+    known = float(np.mean((said - PROGRESS[300:]) ** 2) / np.var(PROGRESS[300:]))
+    assert finding.scores["test squared error"].value == pytest.approx(known, rel=1e-4)
+
+
+def test_an_l1_penalty_is_re_tuned_to_where_trusted_points_like_it_best() -> None:
+    held = pipeline(CLASSIFIERS["logistic, L1"])
+    ours = learner_of(held, "converged", 1, 0.1, 1, 0)
+    split = PipelineSplit.of(held)
+    bounds = ours.within((-8.0, 9.0), split.X, split.y)
+    assert bounds[1] < 6
+    tuned = validated(ours, split, bounds)
+    grid = np.linspace(*bounds, 60)
+    losses = ours.plain(split.trainer(ours), split.X.shape[1], grid[:, None]).value
+    found = ours.plain(split.trainer(ours), split.X.shape[1], tuned[None]).value[0]
+    assert found <= losses.min() * (1 + 1e-3)
+
+
+@pytest.mark.parametrize("name", ["Fussy", "LogisticRegression"])
+def test_an_estimator_that_fails_on_poisoned_points_ends_the_attack_with_its_reason(name: str) -> None:
+    """Whether it is asked alone, or read by its name."""
+    finding = Poisoning(**QUICK)(pipeline(type(name, (Fussy,), {})()))
+    assert (finding.verdict, finding.summary) == ("failed", f"The {name} could not be trained again: too many.")
+
+
+def test_a_module_is_for_pipeline_of_and_an_estimator_for_both() -> None:
+    import torch
+
+    with pytest.raises(BadInput, match=r"got Linear; give a torch module to Pipeline\.of"):
+        pipeline(torch.nn.Linear(30, 1))
+    learner = LogisticRegression(max_iter=5)
+    made = Pipeline.of(learner, TUMOURS[:200], KINDS[:200], TUMOURS[200:300], KINDS[200:300])
+    assert made.learner == pipeline(learner).learner
 
 
 def test_studies_take_learners_by_name() -> None:

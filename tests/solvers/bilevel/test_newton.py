@@ -12,6 +12,7 @@ from sklearn.svm import LinearSVC
 
 from divulge.solvers.bilevel.implicit import Converged
 from divulge.solvers.bilevel.inner import RISKS, Penalty, Shared, Trained
+from divulge.solvers.bilevel.newton import emptying
 
 from .test_implicit import NARROW, WIDE, close, difference, problem, same, whole
 
@@ -115,3 +116,22 @@ def test_more_features_than_points_and_a_weak_penalty_are_trained_to_the_end(log
     assert 0 < (w != 0).sum() <= 80
     assert np.abs(pull + weight * np.sign(w))[w != 0].max() < 1e-6
     assert np.abs(pull[w == 0]).max() < weight * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("averaged", [False, True])
+@pytest.mark.parametrize(("risk", "features"), RISKS_AND_SHAPES)
+def test_the_penalty_that_takes_all_weights_is_known(risk: str, features: int, averaged: bool) -> None:
+    shared, _, _, lam = sparse(risk, features, 0.6, averaged)
+    outputs = len(shared.Y)
+    none = np.zeros((1, 0, features)), np.zeros((1, outputs, 0))
+    end = emptying(shared)
+    assert not Converged(shared)(*none, np.full_like(lam, end + 1e-3)).W.any()
+    assert Converged(shared)(*none, np.full_like(lam, end - 1e-2)).W.any()
+
+
+def test_a_start_far_out_is_left_for_none() -> None:
+    """Points that were moved by thousands leave weights of before without any curvature."""
+    shared, P, Y, lam = sparse("logistic", WIDE, 1.0)
+    warm = Converged(shared)
+    warm(P, Y, lam)
+    assert same(warm(1e4 * P, Y, lam), Converged(shared)(1e4 * P, Y, lam), 1e-5)

@@ -15,7 +15,7 @@ from divulge.solvers.bilevel import inner
 from divulge.solvers.bilevel.ascent import Trainer
 from divulge.solvers.bilevel.behind import Behind, Scaled
 from divulge.solvers.bilevel.implicit import Converged
-from divulge.solvers.bilevel.inner import L2, RISKS, Penalty, Shared
+from divulge.solvers.bilevel.inner import L2, RISKS, Diverged, Penalty, Shared
 from divulge.solvers.bilevel.newton import emptying
 from divulge.solvers.bilevel.unrolled import EarlyStopped
 
@@ -87,7 +87,10 @@ class PipelineLearner:
         if self.own is None or self.own.opaque:
             return None
         told = float(strengths[0])
-        layers = self.own.layers(X, y, None if told == self.own.strength else told)
+        try:
+            layers = self.own.layers(X, y, None if told == self.own.strength else told)
+        except Exception as error:  # an estimator may be anybody's code
+            raise Diverged(refused(self.own, error)) from error
         if self.network is None:
             return layers[0]
         return np.concatenate([np.append(W.ravel(), b) for W, b in layers])[None], np.zeros(0)
@@ -171,6 +174,12 @@ def learner_of(held: Pipeline, regime: Regime, epochs: int, rate: float, width: 
     outputs = 1 if risk == "logistic" else len(cast(Array, classes))
     network = module if module is not None else _raw(own) if own is not None else _built(held, outputs, width, seed)
     return PipelineLearner(name, risk, classes, regime, epochs, rate, None, network, L2, own)
+
+
+def refused(own: OwnLearner, error: Exception) -> str:
+    """Why the user's own could not be trained with contributed points."""
+    said = (str(error).strip() or type(error).__name__).splitlines()[0]
+    return f"the {own.title} could not be trained again: {said}"
 
 
 def test_points(truth: Truth, held: Pipeline, learner: PipelineLearner) -> tuple[Array, Array] | None:

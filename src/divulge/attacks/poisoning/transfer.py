@@ -6,8 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from divulge.attacks.poisoning.learners import refused
 from divulge.attacks.poisoning.outcome import CERTAIN, FLIPPED, Measured, paired_p_value
 from divulge.contract import Array, OwnLearner, Pipeline, Poison, Score
+from divulge.errors import AttackFailed
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +49,11 @@ def transferred(found: Measured, held: Pipeline, loot: Poison, X: Array, y: Arra
     clean = np.asarray(held.X, float)
     with_start, with_loot = (np.concatenate([clean, points]) for points in (loot.start, loot.X))
     labels = np.concatenate([held.y, loot.y])
-    said = [own.predictions(*trained, X) for trained in ((clean, held.y), (with_start, labels), (with_loot, labels))]
+    training = (clean, held.y), (with_start, labels), (with_loot, labels)
+    try:
+        said = [own.predictions(*points, X) for points in training]
+    except Exception as error:  # an estimator may be anybody's code
+        raise AttackFailed(refused(own, error)) from error
     if found.outcome.learner.classes is None:
         wrong = [(each - y) ** 2 / max(float(np.var(y)), np.finfo(float).tiny) for each in said]
     else:
