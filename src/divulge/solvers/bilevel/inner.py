@@ -137,6 +137,8 @@ class Shared:
     groups: Array | None = None
     "(features,): number of the penalty that a feature is under; None for one penalty."
     penalty: Penalty = L2
+    most: float = np.inf
+    "Loss of one validation point from which on it counts no more: it is wrong enough."
 
     @property
     def penalties(self) -> int:
@@ -156,7 +158,11 @@ class Shared:
         """The mean loss on the validation points (problems,), and its gradient in weights and intercepts."""
         scores = W @ self.X_val.T + b[..., None]
         s = self.risk.first_derivative(scores, self.Y_val) / len(self.X_val)
-        return self.risk.value(scores, self.Y_val).mean(axis=-1), s @ self.X_val, s.sum(axis=-1)
+        losses = self.risk.value(scores, self.Y_val)
+        if self.most < np.inf:
+            s = np.where((losses > self.most)[..., None, :], 0.0, s)
+            losses = np.minimum(losses, self.most)
+        return losses.mean(axis=-1), s @ self.X_val, s.sum(axis=-1)
 
 
 @dataclass(frozen=True, eq=False)
