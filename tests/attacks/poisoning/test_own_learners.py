@@ -30,7 +30,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, Normalizer, PolynomialFeatures, QuantileTransformer, StandardScaler
 from sklearn.svm import SVC, LinearSVC
 
-from divulge import Candidates, Context, Pipeline, cli
+from divulge import Candidates, Context, Pipeline, cli, datasets
 from divulge.arrays import Array
 from divulge.attacks import Poisoning
 from divulge.attacks.poisoning.campaign import validated
@@ -145,6 +145,19 @@ def test_units_of_raw_columns_do_not_stop_points() -> None:
     np.testing.assert_array_equal(finding.loot.X, inside)
 
 
+@pytest.mark.parametrize("last", [LogisticRegression(max_iter=1000), LinearSVC(C=0.1)], ids=repr)
+def test_points_behind_a_scaler_do_more_than_wrong_labels_to_pictures_too(last: Any) -> None:
+    """Pixels that hardly ever vary are scaled up, and points there would make a few losses of 1e8 and few errors."""
+    digits = datasets.load("mnist", only=[3, 5], samples=330, seed=0)
+    held = Pipeline(
+        digits.X[:220], digits.y[:220], digits.X[220:], digits.y[220:], scaled(last), digits.shape, low=0.0, high=1.0
+    )
+    truth = {"candidates": Candidates(digits.X_test, digits.y_test)}
+    options = QUICK | {"points": 22, "batch": 22, "iterations": 100}
+    error = Poisoning(**options)(held, truth=truth, context=Context(0)).scores["test error"]
+    assert error.value > 2 * error.null
+
+
 def test_every_way_of_setting_the_penalty_is_measured_with_the_users_estimator() -> None:
     learner = CLASSIFIERS["logistic"]
     finding = Poisoning(**QUICK | {"alone": False, "points": 12})(pipeline(learner), truth=unseen())
@@ -256,6 +269,8 @@ def test_what_has_no_gradients_is_trained_with_points_made_for_another(learner: 
     assert "made against logistic regression raise the test error of the" in finding.summary
     assert finding.verdict == "leak" or score.value <= 1.5 * score.null
     assert any("gives no gradients that lead through its training" in note for note in finding.notes)
+    assert finding.notes[0].startswith("Of the logistic regression that points were made against: ")
+    assert finding.figures[0].title.endswith(", of the logistic regression that points were made against")
 
 
 def test_the_same_settings_have_the_same_name_and_others_another() -> None:

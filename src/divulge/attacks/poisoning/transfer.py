@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from divulge.attacks.poisoning.learners import refused
 from divulge.attacks.poisoning.outcome import CERTAIN, FLIPPED, Measured, paired_p_value
-from divulge.contract import Array, OwnLearner, Pipeline, Poison, Score
+from divulge.contract import Array, Figure, OwnLearner, Pipeline, Poison, Score
 from divulge.errors import AttackFailed
 
 
@@ -36,9 +36,19 @@ class Transferred(Measured):
 
     def scores(self) -> dict[str, Score]:
         _, plain, poisoned = (float(each.mean()) for each in self.wrong)
-        made = f"{self.outcome.learner.name} regression that points were made against"
-        rest = {f"{name}, of the {made}": score for name, score in super().scores().items()}
+        rest = {f"{name}, {self._of}": score for name, score in super().scores().items()}
         return {f"{self.where} {self.outcome.learner.measure}": Score(poisoned, plain, FLIPPED)} | rest
+
+    def notes(self) -> list[str]:
+        return [f"{self._of.capitalize()}: {note[:1].lower()}{note[1:]}" for note in super().notes()]
+
+    def figures(self, loot: Poison, low: Array, high: Array) -> tuple[Figure, ...]:
+        first, *rest = super().figures(loot, low, high)
+        return replace(first, title=f"{first.title}, {self._of}"), *rest
+
+    @property
+    def _of(self) -> str:
+        return f"of the {self.outcome.learner.name} regression that points were made against"
 
 
 def transferred(found: Measured, held: Pipeline, loot: Poison, X: Array, y: Array) -> Measured:
