@@ -63,13 +63,13 @@ class PipelineLearner:
 
     def _trainer(self, X: Array, y: Array, X_val: Array, y_val: Array) -> Trainer:
         Y, Y_val = self.targets(y), self.targets(y_val)
+        most = np.inf if self.own is None or self.classes is None else MOST
         if self.network is not None:
             from divulge.solvers.bilevel.torch_inner import NetworkTraining, dense
 
             module = self.network if self.own is None else dense(self.own.start, self.own.activation)
-            return NetworkTraining(module, X, Y, X_val, Y_val, self.risk, steps=self.epochs, rate=self.rate)
+            return NetworkTraining(module, X, Y, X_val, Y_val, self.risk, steps=self.epochs, rate=self.rate, most=most)
         rescaled = self.own is not None and self.own.rescaled
-        most = np.inf if self.own is None or self.classes is None else MOST
         groups = np.arange(X.shape[1]) if rescaled else self.groups
         shared = Shared(X, Y, X_val, Y_val, RISKS[self.risk], groups, self.penalty, most)
         train: Trainer = (
