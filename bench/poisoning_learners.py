@@ -4,7 +4,7 @@
 
 A tenth of the training set is contributed in two batches, against the estimator's own penalty. Every error is measured
 again here, by cloning the estimator and fitting it on the clean points and the loot with scikit-learn alone; `differing`
-counts the errors that were not the same, of three a draw. Networks stop early, after 100 steps at a rate of 0.3 from the
+counts the errors that were not the same, of three a draw, and two of a forest. Networks stop early, after 100 steps at a rate of 0.3 from the
 weights that they have on clean data. The seeds tuned nothing. Processor seconds are those of the attack and its refits, one
 thread.
 """
@@ -109,8 +109,9 @@ def main():
                     ),
                 ]
                 curve = next(iter(finding.figures[0].series.values()))[1]
-                clean = known[0] if held.own.opaque else curve[0] / 100
-                differing += sum(abs(a - b) > 1e-9 for a, b in zip((clean, score.null, score.value), known, strict=True))
+                reported = [] if held.own.opaque else [curve[0] / 100]  # a finding has no clean score of what is only asked
+                reported += [score.null, score.value]
+                differing += sum(abs(a - b) > 1e-9 for a, b in zip(reported, known[-len(reported) :], strict=True))
                 rows.append([100 * each for each in known])
             clean, plain, poisoned = np.mean(rows, axis=0)
             each = ", ".join(f"{row[2]:.1f}" for row in rows)
