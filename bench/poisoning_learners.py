@@ -4,9 +4,9 @@
 
 A tenth of the training set is contributed in two batches, against the estimator's own penalty. Every error is measured
 again here, by cloning the estimator and fitting it on the clean points and the loot with scikit-learn alone; `differing`
-counts the errors that were not the same, of three a draw, and two of a forest. Networks stop early, after 100 steps at a rate of 0.3 from the
-weights that they have on clean data. The seeds tuned nothing. Processor seconds are those of the attack and its refits, one
-thread.
+counts the errors that were not the same, of three a draw, and two of a forest. Networks stop early, after 100 steps at a
+rate of 0.3 from the weights that they have on clean data. No constant was chosen by these seeds. Processor seconds are those
+of the attack and its refits, one thread.
 """
 
 from __future__ import annotations
