@@ -201,6 +201,8 @@ def make_files(folder: Path) -> Array:
     import torch
     from safetensors.numpy import save_file
     from sklearn.linear_model import Ridge
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
     from skops.io import dump
 
     rng = np.random.default_rng(0)
@@ -213,6 +215,7 @@ def make_files(folder: Path) -> Array:
     pandas.DataFrame({"record": range(30), "score": y, "member": y > 0}).to_csv(folder / "lira.csv", index=False)
     np.save(folder / "points.npy", X)
     dump(Ridge().fit(X, y), folder / "ridge.skops")
+    dump(make_pipeline(StandardScaler(), Ridge(alpha=3.0)), folder / "pipeline.skops")
     np.savez(folder / "coef.npz", coef=np.ones(4), intercept=np.zeros(1))
     layers = torch.nn.Sequential(torch.nn.Linear(4, 6), torch.nn.ReLU(), torch.nn.Linear(6, 1))
     state = {name: value.numpy() for name, value in layers.state_dict().items()}

@@ -11,7 +11,7 @@ from pydantic import Field, PositiveInt
 from divulge.attacks.poisoning.attack import CHANCE, TAXONOMY, Poisoning
 from divulge.attacks.poisoning.learners import PipelineLearner, learner_of, test_points
 from divulge.attacks.poisoning.outcome import CERTAIN, FLIPPED, paired_p_value
-from divulge.attacks.poisoning.records import PipelineModels, PipelineSplit, box
+from divulge.attacks.poisoning.records import PipelineModels, PipelineSplit
 from divulge.contract import (
     Access,
     Array,
@@ -115,7 +115,7 @@ class GradientCancelling(Baseline[Pipeline, Poison]):
     def _problem(
         self, held: Pipeline, learner: PipelineLearner, split: PipelineSplit, at: PipelineModels
     ) -> cancelling.Objective:
-        low, high = box(held)
+        low, high = held.box
         weights = np.full(split.X.shape[1], np.exp(self.strength))
         return cancelling.Objective.at(
             learner.risk, at.W[0], float(at.b[0]), split.X, learner.targets(split.y)[0], weights, low=low, high=high

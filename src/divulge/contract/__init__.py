@@ -19,7 +19,7 @@ from divulge.contract.access import (
 )
 from divulge.contract.attack import Attack, Baseline, Procedure, Study
 from divulge.contract.context import Budget, Context
-from divulge.contract.contributions import Pipeline, Poison
+from divulge.contract.contributions import OwnLearner, Pipeline, Poison
 from divulge.contract.evidence import Evidence
 from divulge.contract.figures import Curve, Figure, HeatMap, Histogram, ImagePairs, Scatter
 from divulge.contract.finding import Cost, Finding, Holding, Provenance, Record, Score, TaxonomyId, Verdict
@@ -53,6 +53,7 @@ __all__ = [
     "ImagePairs",
     "Kernel",
     "Membership",
+    "OwnLearner",
     "Parameters",
     "Pipeline",
     "Poison",

@@ -7,7 +7,7 @@ from functools import cache
 from importlib.metadata import entry_points
 from typing import Any, Protocol
 
-from divulge.arrays import Layer
+from divulge.arrays import Array, Layer
 from divulge.errors import BadInput
 
 GROUP, NAME = "divulge.readers", "memory"
@@ -33,6 +33,9 @@ class Reader(Protocol):
 
     def described(self, model: object) -> str:
         """Which module this is."""
+
+    def trained(self, model: object, X: Array, y: Array, low: Array, high: Array) -> Any:
+        """An estimator as the learner of a pipeline (`OwnLearner`) that trains on these points and takes others in a box."""
 
 
 @cache

@@ -69,6 +69,7 @@ _RECORDS = (
         tight=_DESCENT_TIGHT,
         setups=(Setup("lasso", _BY_DESCENT),),
         tuning={},
+        differentiated=True,
     ),
     Learner(
         "elastic_net",
@@ -83,6 +84,7 @@ _RECORDS = (
         averaged=True,
         tight=_DESCENT_TIGHT,
         setups=(Setup("elastic net", _BY_DESCENT, ("ridge", "lasso")),),
+        differentiated=True,
     ),
     Learner(
         "kernel_ridge",

@@ -11,9 +11,9 @@ from pydantic import Field, PositiveFloat, PositiveInt
 from threadpoolctl import threadpool_limits
 
 from divulge.attacks.poisoning.attack import PAPER, TAXONOMY, Bounds, Poisoning
-from divulge.attacks.poisoning.learners import NETWORKS, PipelineLearner, Regime, learner_of, test_points
+from divulge.attacks.poisoning.learners import BY_NAME, NETWORKS, PipelineLearner, Regime, learner_of, test_points
 from divulge.attacks.poisoning.outcome import CERTAIN, paired_p_value
-from divulge.attacks.poisoning.records import FailedTraining, all_done, box
+from divulge.attacks.poisoning.records import FailedTraining, all_done
 from divulge.contract import (
     Access,
     Array,
@@ -93,7 +93,7 @@ class PoisoningMap(Study[Pipeline]):
                 f"expected a strength above the weakest penalty {self.bounds[0]:g}, got {self.strength:g}; raise it"
             )
         learner = self._learner(held)
-        plane = Plane.over(*box(held), self.cells)
+        plane = Plane.over(*held.box, self.cells)
         train = partial(_trained, learner=learner, held=held, positions=plane.positions)
         labels = range(2) if self.label == "worse" else [("first", "second").index(self.label)]
         both = all_done(context.map("weakest", train, [(side, self.bounds[0]) for side in labels]))
@@ -149,6 +149,8 @@ class PoisoningMap(Study[Pipeline]):
                 f"the boundaries that are drawn are straight, and a {held.learner} network has others; use the attack "
                 '`poisoning`, or learner = "logistic"'
             )
+        if held.own is not None:
+            raise NotApplicable(BY_NAME)
         learner = learner_of(held, self.regime, self.epochs, self.rate, width=1, seed=0)
         classes = 0 if learner.classes is None else len(learner.classes)
         if classes != 2:

@@ -72,7 +72,8 @@ def _poison(path: Path, options: Options, allow_pickle: bool) -> Poison:
 def _pipeline(path: Path, options: Options, allow_pickle: bool) -> Pipeline:
     """Validation points come from the file named by `validation`, or from the arrays X_val and y_val of an npz.
 
-    `low` and `high` are numbers; an npz may hold them as arrays of these names, and `groups`.
+    `low` and `high` are numbers; an npz may hold them as arrays of these names, and `groups`. `learner` is a name, or the
+    file of an estimator, fitted or not.
     """
     found = rows(path, options, "training points")
     same = {name: options[name] for name in ("features", "target", "shape", "scale") if name in options}
@@ -85,7 +86,10 @@ def _pipeline(path: Path, options: Options, allow_pickle: bool) -> Pipeline:
     else:
         raise BadInput(f"expected validation points beside {path.name}, got none; name their file with validation")
     held_out = rows(other, same, "validation points")
-    learner = text(options, "learner", "logistic")
+    learner: Any = text(options, "learner", "logistic")
+    if Path(learner).suffix.lower() in ESTIMATOR_FILES:
+        named = path.parent / learner
+        learner = estimator(named, contents(named, ESTIMATOR_FILES, "an estimator"), allow_pickle)
     y, y_val = _labels(found.y, path), _labels(held_out.y, other)
     return Pipeline(found.X, y, held_out.X, y_val, learner, found.shape, **_limits(path, options))
 

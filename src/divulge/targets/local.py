@@ -16,9 +16,10 @@ from divulge.contract import Array, Copy, Gradients, Predictions, Weights
 from divulge.errors import BadInput
 from divulge.targets.learners import learned, secrets
 from divulge.targets.networks import is_module, jacobian, layers
+from divulge.targets.training import trained
 from divulge.targets.wrappers import identity as estimator_identity
 
-__all__ = ["connect", "described", "layers", "learned", "queries", "secrets"]
+__all__ = ["connect", "described", "layers", "learned", "queries", "secrets", "trained"]
 
 Q = TypeVar("Q", bound=Predictions)
 Ask = Callable[[Array], Array]

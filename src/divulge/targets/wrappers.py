@@ -55,6 +55,11 @@ class Unwrapped:
 
 def unwrapped(model: Any) -> Unwrapped:
     """The learner inside pipelines and wrappers; of a search, the winner."""
+    return _described(*parts(model))
+
+
+def parts(model: Any) -> tuple[Any, list[Any], Preparation | None]:
+    """The learner inside, the fitted steps before it, and what is done to targets."""
     steps: list[Any] = []
     targets: Preparation | None = None
     while True:
@@ -75,7 +80,7 @@ def unwrapped(model: Any) -> Unwrapped:
         elif name in SEVERAL:
             raise BadInput(f"expected one learner, got a {name}, which is no minimum of its own; audit {SEVERAL[name]}")
         else:
-            return _described(model, steps, targets)
+            return model, steps, targets
 
 
 def _described(model: Any, steps: list[Any], targets: Preparation | None) -> Unwrapped:

@@ -275,7 +275,7 @@ def test_a_training_that_diverges_is_said_to_and_its_steps_halved(digits: datase
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"learner": "lasso"}, "lasso is not differentiated here"),
+        ({"learner": "huber"}, "huber is not differentiated here"),
         ({"y": np.ones(120)}, "one class only"),
         ({"y_val": np.ones(80)}, "validation points have one class only"),
         ({"y_val": np.arange(80) % 2 + 5}, "that no training point has"),

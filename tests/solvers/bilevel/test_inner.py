@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -96,3 +97,23 @@ def test_the_validation_loss_has_the_gradient_it_is_said_to_have(name: str) -> N
     ends = [shared.validation_loss(W + sign * STEP * move, b + sign * STEP * move_b)[0] for sign in (1, -1)]
     known = (move * g).sum(axis=(1, 2)) + (move_b * g_b).sum(axis=1)
     np.testing.assert_allclose((ends[0] - ends[1]) / (2 * STEP), known, rtol=1e-7)
+
+
+@pytest.mark.parametrize("name", sorted(RISKS))
+def test_a_validation_point_that_is_wrong_enough_counts_no_more(name: str) -> None:
+    rng = np.random.default_rng(0)
+    outputs = 3 if name == "softmax" else 1
+    X = rng.normal(size=(20, 2))
+    y = targets(name, rng.integers(0, max(outputs, 2), 20), None if name == "squared" else np.arange(max(outputs, 2)))
+    free = Shared(X, y, X, y, RISKS[name])
+    W, b = 2 * rng.normal(size=(1, outputs, 2)), rng.normal(size=(1, outputs))
+    losses = free.risk.value(W @ X.T + b[..., None], y)[0]
+    most = float(np.median(losses))
+    capped, under = replace(free, most=most), losses <= most
+    left = replace(free, X_val=X[under], Y_val=y[:, under])
+    value, by_W, by_b = capped.validation_loss(W, b)
+    known, known_W, known_b = left.validation_loss(W, b)
+    share = under.mean()
+    assert value[0] == pytest.approx(share * known[0] + (1 - share) * most)
+    np.testing.assert_allclose(by_W, share * known_W, atol=1e-12)
+    np.testing.assert_allclose(by_b, share * known_b, atol=1e-12)

@@ -99,15 +99,18 @@ def test_a_convolutional_network_agrees_with_a_finite_difference_along_its_gradi
     assert (up - down) / 2e-5 == pytest.approx(np.linalg.norm(gradient), rel=1e-6)
 
 
-@pytest.mark.parametrize("own", [0, 1, 3])
+@pytest.mark.parametrize(("own", "most"), [(0, np.inf), (1, np.inf), (3, np.inf), (3, 0.6)])
 @pytest.mark.parametrize("risk", OUTPUTS)
-def test_one_layer_from_zero_is_the_linear_learner(risk: str, own: int) -> None:
+def test_one_layer_from_zero_is_the_linear_learner(risk: str, own: int, most: float) -> None:
     module = nn.Linear(FEATURES, OUTPUTS[risk])
     for parameter in module.parameters():
         nn.init.zeros_(parameter)
-    shared = Shared(*some(risk, 15, 0), *some(risk, 20, 1), RISKS[risk])
+    shared = Shared(*some(risk, 15, 0), *some(risk, 20, 1), RISKS[risk], most=most)
     asked = problems(risk, own)
-    found, known = trainer(risk, module, rate=0.1)(*asked), EarlyStopped(shared, **(OPTIONS | {"rate": 0.1}))(*asked)
+    found, known = (
+        trainer(risk, module, rate=0.1, most=most)(*asked),
+        EarlyStopped(shared, **(OPTIONS | {"rate": 0.1}))(*asked),
+    )
     flat = np.concatenate([known.W.reshape(2, 1, -1), known.b.reshape(2, 1, -1)], axis=2)
     pairs = [
         (found.value, known.value),

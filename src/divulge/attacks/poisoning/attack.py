@@ -22,16 +22,8 @@ from divulge.attacks.poisoning.outcome import (
     PoisonedSetting,
     measured,
 )
-from divulge.attacks.poisoning.records import (
-    Aim,
-    Campaign,
-    PipelineModels,
-    PipelineSplit,
-    Setting,
-    Terms,
-    all_done,
-    box,
-)
+from divulge.attacks.poisoning.records import Aim, Campaign, PipelineModels, PipelineSplit, Setting, Terms, all_done
+from divulge.attacks.poisoning.transfer import told_of, transferred
 from divulge.contract import (
     Access,
     Array,
@@ -97,10 +89,11 @@ class Poisoning(Attack[Pipeline, Poison]):
     "Whether all points go on moving at every level; without, earlier ones stay as they are."
     aim: Aim = "clean"
     "Whose loss the points raise: that of `validation` points, as published, or of all `clean` ones, those of training too."
-    hyperparameter: Literal["fixed", "cross-validated", "learned"] = "cross-validated"
-    "How the pipeline sets its penalty: once, by cross-validation on clean data, or anew on the validation points."
-    strength: float = 0.0
-    "The fixed penalty λ; 0 is scikit-learn's default, C = 1."
+    hyperparameter: Literal["fixed", "cross-validated", "learned"] | None = None
+    "How the pipeline sets its penalty: once, by cross-validation on clean data, or anew on the validation points; as an \
+estimator has it where not given, and else by cross-validation."
+    strength: float | None = None
+    "The fixed penalty λ; where not given, an estimator's own, and 0 for other learners: scikit-learn's default, C = 1."
     bounds: Bounds = (-8.0, 5.3)
     "Lowest and highest λ that the pipeline would use."
     clean_bounds: Bounds | None = None
@@ -125,7 +118,8 @@ class Poisoning(Attack[Pipeline, Poison]):
     "Attack the pipeline as it is, and neither other ways of setting the penalty nor the weakest and the strongest one."
 
     def run(self, held: Pipeline, context: Context) -> Finding[Poison]:
-        if self.hyperparameter == "fixed" and not self.bounds[0] <= self.strength <= self.bounds[1]:
+        own = self.setting(held)
+        if self.strength is not None and own == "fixed" and not self.bounds[0] <= self.strength <= self.bounds[1]:
             raise BadInput(
                 f"expected a strength within bounds {self.bounds[0]:g} to {self.bounds[1]:g}, got {self.strength:g}; "
                 "correct one of them"
@@ -139,10 +133,10 @@ class Poisoning(Attack[Pipeline, Poison]):
         if not campaigns[0].levels:
             raise AttackFailed(ended)
         seen = _seen(campaigns, overlap, ended, self.rate)
-        own = next(each for each in campaigns if each.setting == self.hyperparameter and each.number == 0)
-        loot = Poison(own.points, own.labels, held.shape, own.begun)
-        outcome = Outcome(learner, seen, len(held.X), self.hyperparameter)
-        return self._judged(measured(outcome, "validation", partial(_untouched, campaigns)), loot, seen, held)
+        ended_at = next(each for each in campaigns if each.setting == own and each.number == 0)
+        loot = Poison(ended_at.points, ended_at.labels, held.shape, ended_at.begun)
+        blind = measured(Outcome(learner, seen, len(held.X), own), "validation", partial(_untouched, campaigns))
+        return self._judged(transferred(blind, held, loot, *_untouched(campaigns, own)[0]), loot, seen, held)
 
     def score(self, finding: Finding[Poison], held: Pipeline, truth: Truth) -> Finding[Poison]:
         seen = finding.evidence
@@ -152,8 +146,9 @@ class Poisoning(Attack[Pipeline, Poison]):
         test = test_points(truth, held, learner)
         if test is None:
             return finding
-        outcome = Outcome(learner, seen, len(held.X), self.hyperparameter)
+        outcome = Outcome(learner, seen, len(held.X), self.setting(held))
         by_test = measured(outcome, "test", lambda setting: [test] * self.repetitions)
+        by_test = transferred(by_test, held, finding.loot, *test)
         terms = self.terms(held)
         rest: dict[str, Any] = {
             "scores": by_test.scores(),
@@ -170,9 +165,9 @@ class Poisoning(Attack[Pipeline, Poison]):
     def _campaigns(self, held: Pipeline, learner: PipelineLearner, context: Context) -> tuple[list[Campaign], str]:
         """Every setting on every split, with the levels that all of them reached; and why no more were."""
         terms = self.terms(held)
-        prepare = partial(
-            campaign.prepare, learner=learner, given=PipelineSplit.of(held), terms=terms, settings=self._settings()
-        )
+        terms = replace(terms, bounds=learner.within(terms.bounds, np.asarray(held.X, float), held.y))
+        settings = self._settings(held)
+        prepare = partial(campaign.prepare, learner=learner, given=PipelineSplit.of(held), terms=terms, settings=settings)
         campaigns = [
             Campaign(setting, each.split, clean, number)
             for number, each in enumerate(all_done(context.map("clean", prepare, range(self.repetitions))))
@@ -203,7 +198,7 @@ class Poisoning(Attack[Pipeline, Poison]):
         }
         if blind.raised:
             return Finding.leak(loot, blind.sentence(), **rest)
-        weakest = "weak" if "weak" in blind.errors else self.hyperparameter
+        weakest = "weak" if "weak" in blind.errors else blind.outcome.own
         reached = blind.outcome.learner.shown(blind.mean(weakest))
         return Finding.none_found(
             f"{CHANCE}: {blind.sentence()}",
@@ -213,18 +208,25 @@ class Poisoning(Attack[Pipeline, Poison]):
             **rest,
         )
 
-    def _settings(self) -> dict[Setting, float | None]:
+    def setting(self, held: Pipeline) -> Setting:
+        """How the pipeline sets its penalty."""
+        if self.hyperparameter is not None:
+            return self.hyperparameter
+        return "cross-validated" if held.own is None or held.own.opaque else "fixed"
+
+    def _settings(self, held: Pipeline) -> dict[Setting, float | None]:
         """Setting -> its λ, or None where it has to be found."""
+        own, kept = self.setting(held), 0.0 if held.own is None else held.own.strength
         every: dict[Setting, float | None] = {
             "weak": self.bounds[0],
-            "fixed": self.strength,
+            "fixed": kept if self.strength is None else self.strength,
             "cross-validated": None,
             "learned": None,
             "strong": self.bounds[1],
         }
         if self.alone:
-            return {self.hyperparameter: every[self.hyperparameter]}
-        return {name: value for name, value in every.items() if name != "fixed" or self.hyperparameter == "fixed"}
+            return {own: every[own]}
+        return {name: value for name, value in every.items() if name != "fixed" or own == "fixed"}
 
     def batches(self) -> list[int]:
         """How many points each batch has."""
@@ -233,7 +235,7 @@ class Poisoning(Attack[Pipeline, Poison]):
 
     def terms(self, held: Pipeline) -> Terms:
         """How hard it tries, and within what."""
-        low, high = box(held)
+        low, high = held.box
         return Terms(
             self.starts,
             self.iterations,
@@ -257,7 +259,7 @@ class Poisoning(Attack[Pipeline, Poison]):
         outputs = 1 if learner.classes is None or len(learner.classes) == 2 else len(learner.classes)
         by_points = 8.0 * n * n * (2 * starts if self.regime == "converged" else 1) if n < 2 * held.X.shape[1] else 0.0
         kept = 0.0 if self.regime == "converged" else 4.0 * self.epochs * starts * outputs * (3 * n + held.X.shape[1])
-        trainers = 2 if self.aim == "clean" and "learned" in self._settings() else 1
+        trainers = 2 if self.aim == "clean" and "learned" in self._settings(held) else 1
         needed = trainers * (by_points + kept) + 8.0 * n * held.X.shape[1] * 3
         if needed > MEMORY:
             raise NotApplicable(
@@ -268,6 +270,7 @@ class Poisoning(Attack[Pipeline, Poison]):
     def _notes(self, seen: PoisonedPipelines, held: Pipeline) -> list[str]:
         """What there is to say whichever points the error is measured on."""
         notes = [_trusted(seen.overlap, held)] if seen.overlap else []
+        notes += [] if held.own is None else told_of(held.own)
         if self.regime == "converged":
             notes.append(
                 "Regime: the pipeline trains to the end, as scikit-learn does; the attack differentiates the minimum."

@@ -37,9 +37,9 @@ class Terms:
     "The points whose loss is raised; a penalty that is re-tuned lowers that of validation points."
 
     @property
-    def length(self) -> float:
-        """Of the first move of a point."""
-        return self.step * float(np.linalg.norm(self.high - self.low))
+    def length(self) -> Array:
+        """Of the first move of a point, by feature: in units of the box's sides, so that units of features do not matter."""
+        return np.asarray(self.step * len(self.low) ** 0.5 * (self.high - self.low))
 
     def into_box(self, points: Array, targets: Array) -> Array:
         return np.clip(points, self.low, self.high)
@@ -80,6 +80,9 @@ class PipelineModels(Evidence):
     @classmethod
     def trained(cls, learner: PipelineLearner, split: PipelineSplit, strengths: Array) -> PipelineModels:
         """What the learner makes of a split."""
+        own = learner.read_again(split.X, split.y, strengths)
+        if own is not None:
+            return cls(*own, strengths)
         found = learner.plain(split.trainer(learner), split.X.shape[1], strengths[None])
         return cls(found.W[0], found.b[0], strengths)
 
@@ -171,14 +174,3 @@ def all_done(steps: Sequence[Step | FailedTraining]) -> list[Step]:
             raise AttackFailed(step.reason)
         done.append(step)
     return done
-
-
-def box(held: Pipeline) -> tuple[Array, Array]:
-    """Where contributed points may be: as the pipeline says, or what its data span, of pictures all pixels together."""
-    everything = np.concatenate([held.X, held.X_val])
-    ends = everything.min(axis=0), everything.max(axis=0)
-    if held.shape is not None:
-        ends = np.full(len(ends[0]), ends[0].min()), np.full(len(ends[1]), ends[1].max())
-    low = ends[0] if held.low is None else np.asarray(held.low)
-    high = ends[1] if held.high is None else np.asarray(held.high)
-    return low.astype(float), high.astype(float)

@@ -77,7 +77,7 @@ def ascend(
     *,
     starts: int,
     iterations: int,
-    step: float,
+    step: float | Array,
     descent: float = 0.0,
     bounds: tuple[float, float] = (-np.inf, np.inf),
     also: Starts | None = None,
@@ -86,6 +86,7 @@ def ascend(
 
     Each point p ← Π(p + η_t ∂L/∂p / ‖∂L/∂p‖₂) and λ ← clip(λ − δ_t ∂L/∂λ / ‖∂L/∂λ‖_∞, bounds) with η_t = step (1 − t/T) and
     δ_t = descent (1 − t/T): `step` is the length of a point's first move, `descent` the largest first change of a penalty.
+    With a step for each feature (features,), it is 1 in p/step, in which the gradient is step · ∂L/∂p.
     Starts that are stuck behind the best begin anew. With fixed penalties the best points seen win; with moving ones the
     last, as earlier ones were made against other penalties. `also` gives starts that come first.
     """
@@ -107,8 +108,9 @@ def ascend(
         best = np.where(higher, trained.value, best)
         if iteration == iterations:
             break
-        moves = trained.point_gradients / np.maximum(np.linalg.norm(trained.point_gradients, axis=2, keepdims=True), TINY)
-        sizes = step * (1 - clock / span)
+        scaled = trained.point_gradients * step
+        moves = step * scaled / np.maximum(np.linalg.norm(scaled, axis=2, keepdims=True), TINY)
+        sizes = 1 - clock / span
         moved = project(held.points + sizes[:, None, None] * moves, held.targets)
         held = replace(held, points=moved)
         if descent:

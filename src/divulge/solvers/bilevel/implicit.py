@@ -3,13 +3,10 @@
 At the minimum of Σ loss + ½ Σ e^λ_j w_j² the gradient is 0 whatever the points are, so with the Hessian H and the outer
 gradient g, v = −H⁻¹g gives the gradient in a training point, s v + ℓ″ (xv + v_b) w with s = ℓ′, and in λ, e^λ v · w.
 With fewer points than features H is never made: with K = X D⁻¹ Xᵀ, D = e^λ, everything follows from one Cholesky factor of
-I + S½ K S½, S the second derivatives at the points.
+I + S½ K S½, S the second derivatives at the points. With an L1 part all of this holds on the support of w (`newton`).
 """
 
 from __future__ import annotations
-
-from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -17,13 +14,8 @@ from scipy.sparse.linalg import LinearOperator, cg
 
 from divulge.arrays import Array
 from divulge.solvers.bilevel.inner import Diverged, Shared, Trained
+from divulge.solvers.bilevel.newton import HALVINGS, NEWTON, NO_MINIMUM, ROUNDING, Minimum, by_features
 
-NEWTON = 60
-"Most steps of Newton's method, a guard: from a near start it takes two to four."
-HALVINGS = 30
-"Of a step that would not lower the objective, a guard."
-ROUNDING = 1e-12
-"By how much, relatively, an objective may rise in a step that lowers it, and the least share of a diagonal: rounding."
 NEGLIGIBLE = 1e-7
 "Second derivative times squared length of a point below which it has no row in a factor. Steps and solves are judged by \
 the residual of the whole problem, so this is a matter of speed."
@@ -31,7 +23,6 @@ CONTRACTION = 0.4
 "To what share an old factor has to bring the residual, or a new one is made: five such steps gain two digits."
 REFINEMENTS = 40
 "Most corrections of a solve with an old factor, a guard: each has to halve the residual."
-NO_MINIMUM = "the training problem has no minimum that Newton's method reaches; raise the least penalty"
 
 
 class Converged:
@@ -45,8 +36,9 @@ class Converged:
         self.shared, self.tolerance = shared, tolerance
         self.rate = 0.0
         "There is none."
-        self._before: list[_Minimum] = []
-        self._gram = shared.X @ shared.X.T if shared.groups is None and len(shared.X) <= shared.X.shape[1] else None
+        self._before: list[Minimum] = []
+        by_points = shared.groups is None and not shared.penalty.l1_ratio and len(shared.X) <= shared.X.shape[1]
+        self._gram = shared.X @ shared.X.T if by_points else None
 
     def __call__(self, points: Array, targets: Array, strengths: Array, *, penalties: bool = True) -> Trained:
         """Train with points (problems, own, features) that have targets (problems, outputs, own).
@@ -60,27 +52,31 @@ class Converged:
         ]
         W, b = np.stack([one.W for one in made]), np.stack([one.b for one in made])
         value, g, g_b = self.shared.validation_loss(W, b)
-        lam = self.shared.spread(np.asarray(strengths, float))
+        lam, penalty = self.shared.spread(np.asarray(strengths, float)), self.shared.penalty
         gradients, parts = [], []
         for number, one in enumerate(made):
             v, q = one.solve(g[number], g_b[number])
             own = slice(len(self.shared.X), None)
             gradients.append(one.first[:, own].T @ v + q[:, own].T @ one.W)
-            parts.append((np.exp(lam[number]) * v * one.W).sum(axis=0))
+            weight = penalty.weight(lam[number], one.first.shape[1])
+            parts.append((weight * v * penalty.slope(one.W)).sum(axis=0))
         return Trained(value, np.stack(gradients), self.shared.gathered(np.stack(parts)), W, b)
 
-    def _one(self, P: Array, Y_own: Array, lam: Array, last: _Minimum | None) -> _Minimum:
+    def _one(self, P: Array, Y_own: Array, lam: Array, last: Minimum | None) -> Minimum:
         X = np.concatenate([self.shared.X, P])
         Y = np.concatenate([self.shared.Y, Y_own], axis=1)
-        D = np.broadcast_to(np.exp(self.shared.spread(lam[None])[0]), X.shape[1])
+        penalty = self.shared.penalty
+        D = np.broadcast_to(penalty.weight(self.shared.spread(lam[None])[0], len(X)), X.shape[1])
         alike = last is not None and last.first.shape == Y.shape
         start, factor = (last.end, last.factor) if last is not None and alike else (None, None)
+        if penalty.l1_ratio:
+            return by_features(X, Y, D, penalty.l1_ratio, self.shared.risk, start, self.tolerance)
         if len(Y) > 1:
             return _by_conjugate_gradients(X, Y, D, self.shared, start, self.tolerance)
         if len(X) <= X.shape[1]:
             gram = self._whole_gram(P, D)
             return _by_points(X, Y, D, gram, self.shared, start, factor, self.tolerance)
-        return _by_features(X, Y, D, self.shared, start, self.tolerance)
+        return by_features(X, Y, D, 0.0, self.shared.risk, start, self.tolerance)
 
     def _whole_gram(self, P: Array, D: Array) -> Array:
         X, m = self.shared.X, len(self.shared.X)
@@ -96,19 +92,6 @@ class Converged:
         return gram
 
 
-@dataclass(frozen=True, eq=False)
-class _Minimum:
-    """Weights (outputs, features), intercepts, ∂ℓ/∂f (outputs, points), and how to solve with the Hessian there."""
-
-    W: Array
-    b: Array
-    first: Array
-    end: tuple[Array, Array]
-    solve: Callable[[Array, Array], tuple[Array, Array]]
-    "v = −H⁻¹g (outputs, features) for an outer gradient g, and ∂²ℓ/∂f² (Xv + v_b) (outputs, points)."
-    factor: _Factor | None = None
-
-
 def _by_points(
     X: Array,
     Y: Array,
@@ -118,7 +101,7 @@ def _by_points(
     start: tuple[Array, Array] | None,
     factor: _Factor | None,
     tolerance: float,
-) -> _Minimum:
+) -> Minimum:
     """One output, fewer points than features: w = D⁻¹Xᵀa, and at the minimum a = −∂ℓ/∂f with Σ a = 0.
 
     The factor of an earlier, similar problem serves for as long as steps with it do well.
@@ -167,7 +150,7 @@ def _by_points(
         q, _ = found.refined(K, S, -S * (X @ (g[0] / D)), -float(g_b[0]), tolerance)
         return (-(g[0] + q @ X) / D)[None], q[None]
 
-    return _Minimum((-(s @ X) / D)[None], np.array([b]), s[None], (a[None], np.array([b])), solve, found)
+    return Minimum((-(s @ X) / D)[None], np.array([b]), s[None], (a[None], np.array([b])), solve, found)
 
 
 class _Factor:
@@ -215,45 +198,9 @@ class _Factor:
         return found
 
 
-def _by_features(
-    X: Array, Y: Array, D: Array, shared: Shared, start: tuple[Array, Array] | None, tolerance: float
-) -> _Minimum:
-    """One output, fewer features than points: Newton's method in the weights and the intercept."""
-    risk, Z = shared.risk, np.column_stack([X, np.ones(len(X))])
-    penalty = np.append(D, 0.0)
-    w = np.append(start[0][0], start[1][0]) if start is not None else np.zeros(Z.shape[1])
-
-    def objective(w: Array) -> float:
-        return float(risk.value((Z @ w)[None], Y).sum() + penalty @ w**2 / 2)
-
-    for _ in range(NEWTON):
-        s = risk.first_derivative((Z @ w)[None], Y)[0]
-        S = risk.hessian_product(s[None], Y, np.ones_like(s)[None])[0]
-        H = (Z * S[:, None]).T @ Z
-        H.flat[:: len(H) + 1] += penalty + ROUNDING * (1 + H.flat[:: len(H) + 1])
-        factor = cho_factor(H, check_finite=False)
-        g = Z.T @ s + penalty * w
-        if np.abs(g).max() < tolerance * (1 + np.abs(Z).sum(axis=0).max()):
-            break
-        step, before, size = -cho_solve(factor, g, check_finite=False), objective(w), 1.0
-        for _ in range(HALVINGS):
-            if objective(w + size * step) <= before + ROUNDING * (1 + abs(before)):
-                break
-            size /= 2
-        w = w + size * step
-    else:
-        raise Diverged(NO_MINIMUM)
-
-    def solve(g: Array, g_b: Array) -> tuple[Array, Array]:
-        v = -cho_solve(factor, np.append(g[0], g_b[0]), check_finite=False)
-        return v[None, :-1], (S * (Z @ v))[None]
-
-    return _Minimum(w[None, :-1], w[-1:], s[None], (w[None, :-1], w[-1:]), solve)
-
-
 def _by_conjugate_gradients(
     X: Array, Y: Array, D: Array, shared: Shared, start: tuple[Array, Array] | None, tolerance: float
-) -> _Minimum:
+) -> Minimum:
     """Several outputs that share a term: Newton's method with products only."""
     risk, Z, k = shared.risk, np.column_stack([X, np.ones(len(X))]), len(Y)
     penalty = np.append(D, 0.0)
@@ -301,4 +248,4 @@ def _by_conjugate_gradients(
         v = -inverse(s, np.column_stack([g, g_b]), tolerance / 10)
         return v[:, :-1], risk.hessian_product(s, Y, v @ Z.T)
 
-    return _Minimum(w[:, :-1], w[:, -1], s, (w[:, :-1], w[:, -1]), solve)
+    return Minimum(w[:, :-1], w[:, -1], s, (w[:, :-1], w[:, -1]), solve)

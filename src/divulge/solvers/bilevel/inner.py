@@ -102,6 +102,27 @@ RISKS = {
 numbers, or −1 and 1 for classes."""
 
 
+@dataclass(frozen=True)
+class Penalty:
+    """e^λ ((1 − ρ) ‖w‖²/2 + ρ ‖w‖₁) beside a sum of losses. The intercept is free."""
+
+    l1_ratio: float = 0.0
+    "ρ: 0 for L2, 1 for L1, an elastic net between."
+    averaged: bool = False
+    "Whether it stands beside the mean of the losses: it then counts n times beside their sum."
+
+    def weight(self, lam: Array, n: int) -> Array:
+        """e^λ beside a sum over n points."""
+        return np.asarray(np.exp(lam) * (n if self.averaged else 1))
+
+    def slope(self, W: Array) -> Array:
+        """Its derivative in w for λ = 0; of the L1 part, at weights that are not 0."""
+        return np.asarray((1 - self.l1_ratio) * W + self.l1_ratio * np.sign(W))
+
+
+L2 = Penalty()
+
+
 @dataclass(frozen=True, eq=False)
 class Shared:
     """What all problems of a batch share: points they train on, and points by which their end is judged."""
@@ -115,6 +136,9 @@ class Shared:
     risk: Risk
     groups: Array | None = None
     "(features,): number of the penalty that a feature is under; None for one penalty."
+    penalty: Penalty = L2
+    most: float = np.inf
+    "Loss of one validation point from which on it counts no more: it is wrong enough."
 
     @property
     def penalties(self) -> int:
@@ -134,7 +158,11 @@ class Shared:
         """The mean loss on the validation points (problems,), and its gradient in weights and intercepts."""
         scores = W @ self.X_val.T + b[..., None]
         s = self.risk.first_derivative(scores, self.Y_val) / len(self.X_val)
-        return self.risk.value(scores, self.Y_val).mean(axis=-1), s @ self.X_val, s.sum(axis=-1)
+        losses = self.risk.value(scores, self.Y_val)
+        if self.most < np.inf:
+            s = np.where((losses > self.most)[..., None, :], 0.0, s)
+            losses = np.minimum(losses, self.most)
+        return losses.mean(axis=-1), s @ self.X_val, s.sum(axis=-1)
 
 
 @dataclass(frozen=True, eq=False)

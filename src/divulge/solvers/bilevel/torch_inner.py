@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +13,7 @@ from threadpoolctl import threadpool_limits
 from torch import Tensor, nn
 from torch.nn import functional
 
-from divulge.arrays import Array
+from divulge.arrays import Array, Layer
 from divulge.solvers.bilevel.hypergradient import Hypergradient, Loss, as_function, penalised, reverse, validation
 from divulge.solvers.bilevel.inner import Diverged, Trained
 
@@ -21,17 +22,38 @@ ROWS = 1024
 depend on it."
 
 
-def _squares(f: Tensor, y: Tensor) -> Tensor:
-    return (f - y).square().sum(dim=1).mean() / 2
-
-
-LOSSES: Mapping[str, Loss] = {
-    "logistic": lambda f, y: functional.binary_cross_entropy_with_logits(f, y, reduction="none").sum(dim=1).mean(),
-    "softmax": lambda f, y: (torch.logsumexp(f, dim=1) - (y * f).sum(dim=1)).mean(),
-    "squared": _squares,
-    "squared_hinge": lambda f, y: functional.relu(1 - y * f).square().sum(dim=1).mean(),
+EACH: Mapping[str, Loss] = {
+    "logistic": lambda f, y: functional.binary_cross_entropy_with_logits(f, y, reduction="none").sum(dim=1),
+    "softmax": lambda f, y: torch.logsumexp(f, dim=1) - (y * f).sum(dim=1),
+    "squared": lambda f, y: (f - y).square().sum(dim=1) / 2,
+    "squared_hinge": lambda f, y: functional.relu(1 - y * f).square().sum(dim=1),
 }
-"Those of `inner.RISKS`, as torch's: mean over points of scores and targets, both (points, outputs)."
+"Those of `inner.RISKS`, as torch's: (points,) of scores and targets, both (points, outputs)."
+
+
+def _mean(risk: str, most: float = math.inf) -> Loss:
+    """Over points, each of which counts up to a loss."""
+    return lambda f, y: EACH[risk](f, y).clamp(max=most).mean()
+
+
+LOSSES: Mapping[str, Loss] = {risk: _mean(risk) for risk in EACH}
+"Their means."
+
+
+ACTIVATIONS: Mapping[str, type[nn.Module]] = {
+    "relu": nn.ReLU, "tanh": nn.Tanh, "logistic": nn.Sigmoid, "identity": nn.Identity,
+}  # fmt: skip
+"By the names that scikit-learn gives them."
+
+
+def dense(layers: Sequence[Layer], activation: str) -> nn.Module:
+    """Layers (W (units, inputs), b (units,)) as a module, with the activation between them."""
+    steps: list[nn.Module] = []
+    for W, b in layers:
+        made = nn.Linear(W.shape[1], len(W), dtype=torch.float64)
+        made.load_state_dict({"weight": torch.tensor(W), "bias": torch.tensor(b)})
+        steps += [made, ACTIVATIONS[activation]()]
+    return nn.Sequential(*steps[:-1])
 
 
 class NetworkTraining:
@@ -39,7 +61,8 @@ class NetworkTraining:
     and differentiates.
 
     The module takes X's rows (n, features) and says (n, outputs), or (n,) where there is one output; Y is (outputs, n), as
-    `inner.RISKS` has its targets. A copy of the module is trained, in evaluation mode, and only what wants gradients.
+    `inner.RISKS` has its targets; a validation point counts up to a loss of `most`. A copy of the module is trained, in
+    evaluation mode, and only what wants gradients.
     """
 
     def __init__(
@@ -54,6 +77,7 @@ class NetworkTraining:
         steps: int,
         rate: float,
         dtype: npt.DTypeLike = np.float32,
+        most: float = math.inf,
     ) -> None:
         if risk not in LOSSES:
             raise ValueError(f"expected a risk among {', '.join(LOSSES)}, got {risk!r}")
@@ -61,7 +85,7 @@ class NetworkTraining:
             if np.ndim(rows) != 2 or np.ndim(columns) != 2 or len(rows) != np.shape(columns)[1]:
                 shapes = f"{np.shape(rows)} and {np.shape(columns)}"
                 raise ValueError(f"expected points (n, features) and targets (outputs, n), got {shapes}; see inner.targets")
-        self.risk, self.steps, self.dtype = risk, steps, np.dtype(dtype)
+        self.risk, self.steps, self.dtype, self.most = risk, steps, np.dtype(dtype), most
         self.rate = rate
         "The learning rate: a half or less of the one given, once training diverged at that."
         self.X, self.X_val = self._tensor(X), self._tensor(X_val)
@@ -118,7 +142,7 @@ class NetworkTraining:
     def _one(self, points: Array, targets: Array, strengths: Array) -> Hypergradient:
         loss = LOSSES[self.risk]
         inner, start = penalised(self.module, self.X, self.Y, self._tensor(np.transpose(targets)), loss)
-        outer = validation(self.module, self.X_val, self.Y_val, loss)
+        outer = validation(self.module, self.X_val, self.Y_val, _mean(self.risk, self.most))
         hyper = (self._tensor(points), self._tensor(strengths))
         try:
             found = reverse(inner, outer, start, hyper, steps=self.steps, rate=self.rate)

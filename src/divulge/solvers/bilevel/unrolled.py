@@ -18,6 +18,7 @@ takes back the penalty that this puts on the intercept.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -46,7 +47,7 @@ class EarlyStopped:
     ) -> None:
         self.steps, self.rate, self.dtype = steps, rate, np.dtype(dtype)
         X, Y, X_val, Y_val = (np.asarray(part, self.dtype) for part in (shared.X, shared.Y, shared.X_val, shared.Y_val))
-        self.shared = Shared(X, Y, X_val, Y_val, shared.risk, shared.groups)
+        self.shared = replace(shared, X=X, Y=Y, X_val=X_val, Y_val=Y_val)
         self.dual = len(X) < 2 * X.shape[1] if dual is None else dual
         if self.dual and shared.groups is not None:
             if dual:

@@ -12,7 +12,7 @@ from pydantic import Field, PositiveFloat, PositiveInt
 
 from divulge.attacks.poisoning.attack import PAPER, TAXONOMY, Bounds, Poisoning
 from divulge.attacks.poisoning.campaign import cross_validated
-from divulge.attacks.poisoning.learners import PipelineLearner, Regime, learner_of, test_points
+from divulge.attacks.poisoning.learners import BY_NAME, PipelineLearner, Regime, learner_of, test_points
 from divulge.attacks.poisoning.outcome import CERTAIN, paired_p_value
 from divulge.attacks.poisoning.records import PipelineSplit, all_done
 from divulge.contract import (
@@ -118,6 +118,8 @@ class PoisoningDefences(Study[Pipeline]):
     "Parts of the training data that vote; more certify more and know less."
 
     def run(self, held: Pipeline, context: Context) -> Finding[Access]:
+        if held.own is not None:
+            raise NotApplicable(BY_NAME)
         learner = learner_of(held, self.regime, self.epochs, self.rate, 1, context.seed)
         if learner.classes is None or learner.network is not None or learner.groups is not None:
             raise NotApplicable("defences are measured for linear classifiers with one penalty; attack with `poisoning`")
