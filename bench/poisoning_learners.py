@@ -100,6 +100,9 @@ def main():
                 held = Pipeline(X, y, X_val, y_val, learner=learner, **rest)
                 finding = attack(held, truth=truth, context=Context(seed))
                 seconds += time.process_time() - start
+                if finding.loot is None or "test error" not in finding.scores:
+                    print(f"{data}, {name}, {seed}: {finding.verdict.value}: {finding.summary}", flush=True)
+                    continue
                 loot, score = finding.loot, finding.scores["test error"]
                 known = [
                     measured(learner, X, y, X_test, y_test),

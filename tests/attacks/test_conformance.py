@@ -189,6 +189,7 @@ VICTIMS: dict[str, Callable[[], Case]] = {
     "answer-directions": explained_strokes,
     "blind-surrogate": three_classes_blind,
     "first-layer-images": ten_digits,
+    "gradient-cancelling": two_clouds,
     "gradient-extraction": explained_network,
     "hyperparameters": ridge,
     "imported-membership": scored_elsewhere,
@@ -216,6 +217,7 @@ VICTIMS: dict[str, Callable[[], Case]] = {
 OPTIONS: dict[str, dict[str, Any]] = {
     "margin-simulation": {"trials": 8, "points": 5, "hidden": 5000, "fresh": 100, "depth": 50},
     "kkt-reconstruction": {"steps": 60, "count": 10, "fewest": 1},
+    "gradient-cancelling": {"points": 12},
     "poisoning": {"points": 8, "batch": 8, "iterations": 4, "starts": 1, "repetitions": 2},
     "poisoning-defences": {"points": 8, "batch": 8, "iterations": 4, "starts": 1, "parts": 5},
     "poisoning-map": {"cells": 8, "penalties": 3, "epochs": 100},

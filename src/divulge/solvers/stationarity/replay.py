@@ -22,9 +22,11 @@ FINEST = 1e-8  # relative half-width of an interval around a training that is ne
 SNAPPED = 40  # round numbers tried inside one interval where the path cannot be followed: two thirds of the usual 63
 ROUNDER = 0.03  # of a guess: a round number as near as the square of its move is tried instead, as it comes as close
 TINY = float(np.finfo(float).tiny)
+UNSURE = 12.0  # times their logarithm: a guess between the decades needs trainings a factor of three apart, as paths jump
 APART = 1.1  # factor between the two trainings that a path is followed from: its curve shows, and jumps in it hardly
+ASTRAY = 0.3  # of what is left, of which the step between two trainings explains so little: a path jumped between them
 FAR = 100.0  # times a value, to which two trainings lead at most
-PATIENCE = 3  # trainings in a row that come no closer: the path is not one that can be followed
+PATIENCE = 2  # trainings in a row that come no closer: the path is not one that can be followed
 CLOSER = 0.5  # of the distance, by which a path that can be followed brings the next training nearer
 NEIGHBOURS = (1e-7, 1.0)  # logarithmic change of a value by which a training shows how the parameters change with it
 DECADES = (-7, 4)  # searched where nothing else says where to begin: penalties that learners are trained with
@@ -118,11 +120,9 @@ def match(
         return near and (cut is None or agrees(trials(trials.best[1]), trials.observed, cut))
 
     trials.kept = len(known)  # to see how the parameters change with each value
-    if arrived():
-        pass
-    elif len(known) == 1:
-        _follow(trials, *next(iter(known.items())), middle, arrived)
-    else:
+    if len(known) == 1:
+        _follow(trials, *next(iter(known.items())), middle, 0.0 if cut is None else float(np.linalg.norm(cut)), arrived)
+    elif not arrived():
         _descend(trials, known, tolerance, middle)
     if not arrived() and trials.best[0] > rough:
         for values in _round_values(known, min(SNAPPED, max(0, trials.left) * 2 // 3), extra):
@@ -142,43 +142,65 @@ def match(
     return Match(values, widths, distance, exact, exact and _is_round(values), len(trials.done))
 
 
-def _follow(trials: Trials, name: str, ends: tuple[float, float], begin: Values, arrived: Callable[[], bool]) -> None:
-    """Interpolate θ, the value at which the path w(θ) comes to the parameters observed, as long as that comes closer.
+def _follow(
+    trials: Trials, name: str, ends: tuple[float, float], begin: Values, blur: float, arrived: Callable[[], bool]
+) -> None:
+    """Follow the path from two trainings near the guess; from two far apart where a jump between those hides its way."""
+    guess = begin[name]
+    for starts in (_near(guess, ends), _far(guess, name, ends)):
+        if not arrived() and trials.best[0] > ROUGH:
+            _follow_from(starts, trials, name, ends, blur)
+
+
+def _follow_from(starts: Sequence[float], trials: Trials, name: str, ends: tuple[float, float], blur: float) -> None:
+    """Interpolate θ, the value at which the path w(θ) comes nearest to the parameters observed, while that comes closer.
 
     How far training k is behind along the path, pₖ = (wₖ − w_observed)·(w₁ − w₂) / ‖w₁ − w₂‖² of the nearest two, is 0
     there. The nearest three determine θ = (A + Bp) / (1 + Cp), which holds exactly where the parameters are linear in θ, as
     with small penalties, or in 1/θ, as with large ones. Next is the roundest number about as near as the last guess was off.
     """
-    guess, slow = begin[name], 0
-    for start in _starts(guess, ends):
-        if trials.left > 0 and len(_finite(trials)) < 2:
-            trials({name: start})
-            if arrived():
-                return
+    tried: dict[float, Array] = {}
+    value, slow = starts[0], 0
+    for start in starts:
+        found = trials({name: start})
+        if trials.best[0] <= trials.same:
+            return
+        if np.isfinite(found).all():
+            tried[start] = found - trials.observed
+    guess = value
     while trials.left > 0 and slow < PATIENCE:
-        nearest = sorted(_finite(trials), key=lambda one: trials.distance({name: one}))[:3]
-        ahead = _interpolated(np.array(nearest), [trials({name: one}) - trials.observed for one in nearest])
+        nearest = sorted(tried, key=lambda one: float(np.linalg.norm(tried[one])))[:3]
+        ahead = _interpolated(np.array(nearest), [tried[one] for one in nearest], blur)
         if ahead is None:
             return
-        before, last = trials.best[0], guess
+        before, last = np.linalg.norm(tried[nearest[0]]), guess
         guess = float(np.clip(ahead, *ends)) if name in UNIT else ahead  # the interval may be wrong, the path is not
         reach = guess * min(ROUNDER, (guess / last - 1) ** 2)
         value = next(iter(round_numbers(guess - reach, guess + reach, 1)), guess)
-        value = guess if (value,) in trials.done else value
-        if (value,) in trials.done:
+        value = guess if value in tried else value
+        if value in tried:
             return
-        distance = trials.distance({name: value})
-        if arrived():
+        found = trials({name: value})
+        if trials.best[0] <= trials.same or not np.isfinite(found).all():
             return
-        slow = slow + 1 if distance > CLOSER * before else 0
+        tried[value] = found - trials.observed
+        slow = slow + 1 if np.linalg.norm(tried[value]) > CLOSER * before else 0
 
 
-def _starts(guess: float, ends: tuple[float, float]) -> tuple[float, float, float, float]:
-    """Two values to follow a path from, near the guess and one of them round; and two more, should trainings fail."""
-    apart = min(np.log(APART), np.log(ends[1] / ends[0]) / 2)
-    first = next(iter(round_numbers(guess * np.exp(-apart), min(guess * np.exp(apart), ends[1]), 1)), guess)
-    second = guess if abs(np.log(first / guess)) > apart / 4 else guess * float(np.exp(-apart))
-    return first, second, float(np.sqrt(guess * ends[0])), float(np.sqrt(guess * ends[1]))
+def _near(guess: float, ends: tuple[float, float]) -> tuple[float, float]:
+    """Two values near the guess, as near as it is sure, one of them round where there is a round one."""
+    spread = float(np.log(ends[1] / ends[0]))
+    apart = min(spread / 2, max(np.log(APART), spread / UNSURE))
+    first = next(iter(round_numbers(guess / APART, min(guess * APART, ends[1]), 1)), guess)
+    other = guess if apart <= np.log(APART) and first != guess else first * float(np.exp(apart))
+    return first, other if abs(np.log(other / first)) > apart / 4 else first * float(np.exp(apart))
+
+
+def _far(guess: float, name: str, ends: tuple[float, float]) -> tuple[float, float]:
+    """Two values a decade away on either side; of shares, between the guess and the ends."""
+    if name in UNIT:
+        return (guess + ends[0]) / 2, (guess + ends[1]) / 2
+    return guess / 10, guess * 10
 
 
 def _finite(trials: Trials) -> list[float]:
@@ -186,11 +208,16 @@ def _finite(trials: Trials) -> list[float]:
     return [key[0] for key, found in trials.done.items() if np.isfinite(found).all()]
 
 
-def _interpolated(values: Array, behind: Sequence[Array]) -> float | None:
-    """θ where p is 0; values (k,) of up to three trainings, the nearest first, and their wₖ − w_observed."""
+def _interpolated(values: Array, behind: Sequence[Array], blur: float) -> float | None:
+    """θ where p is 0; values (k,) of up to three trainings, the nearest first, and their wₖ − w_observed.
+
+    None where the path leads elsewhere: what is left, but for digits that were cut off (`blur`), is not along it.
+    """
     if len(values) < 2 or not (length := float(np.sum((behind[0] - behind[1]) ** 2))):
         return None
     p = np.array([one @ (behind[0] - behind[1]) for one in behind]) / length
+    if abs(p[0]) * np.sqrt(length) < ASTRAY * (float(np.linalg.norm(behind[0])) - blur):
+        return None
     if len(values) == 3:
         # θ (1 + Cp) = A + Bp through three points.
         found = float(np.linalg.lstsq(np.column_stack([np.ones(3), p, -p * values]), values, rcond=None)[0][0])
