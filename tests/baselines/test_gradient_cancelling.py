@@ -74,6 +74,7 @@ def test_an_audit_runs_it_by_name(held: Pipeline) -> None:
         ({"learner": "ridge"}, "two classes and a linear score"),
         ({"y": [0, 1, 2]}, "two classes and a linear score"),
         ({"groups": [0, 0, 1]}, "one penalty on all features"),
+        ({"learner": LogisticRegression(C=0.5)}, "by name"),
     ],
 )
 def test_what_it_is_not_for_is_said(rest: dict[str, Any], said: str) -> None:

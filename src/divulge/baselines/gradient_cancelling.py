@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field, PositiveInt
 
 from divulge.attacks.poisoning.attack import CHANCE, TAXONOMY, Poisoning
-from divulge.attacks.poisoning.learners import PipelineLearner, learner_of, test_points
+from divulge.attacks.poisoning.learners import BY_NAME, PipelineLearner, learner_of, test_points
 from divulge.attacks.poisoning.outcome import CERTAIN, FLIPPED, paired_p_value
 from divulge.attacks.poisoning.records import PipelineModels, PipelineSplit
 from divulge.contract import (
@@ -208,6 +208,8 @@ class GradientCancelling(Baseline[Pipeline, Poison]):
 
 def _linear(held: Pipeline, seed: int) -> PipelineLearner:
     """The learner, where it has one score that is linear and smooth enough, and a penalty of one weight."""
+    if held.own is not None:
+        raise NotApplicable(BY_NAME)
     learner = learner_of(held, "converged", 1, 1.0, 1, seed)
     if learner.classes is None or learner.network is not None or learner.risk not in cancelling.SIDES:
         raise NotApplicable("gradients are cancelled for two classes and a linear score; attack others with `poisoning`")

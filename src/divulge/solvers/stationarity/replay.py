@@ -145,11 +145,14 @@ def match(
 def _follow(
     trials: Trials, name: str, ends: tuple[float, float], begin: Values, blur: float, arrived: Callable[[], bool]
 ) -> None:
-    """Follow the path from two trainings near the guess; from two far apart where a jump between those hides its way."""
+    """Follow the path from two trainings near the guess; where a jump hides its way, from two far apart, and the best."""
     guess = begin[name]
-    for starts in (_near(guess, ends), _far(guess, name, ends)):
-        if not arrived() and trials.best[0] > ROUGH:
-            _follow_from(starts, trials, name, ends, blur)
+    _follow_from(_near(guess, ends), trials, name, ends, blur)
+    if not arrived() and trials.best[0] > ROUGH:
+        _follow_from(_far(guess, name, ends), trials, name, ends, blur)
+    if not arrived() and trials.best[0] > ROUGH and trials.best[1]:
+        best = trials.best[1][name]
+        _follow_from((best, best / APART), trials, name, ends, blur)
 
 
 def _follow_from(starts: Sequence[float], trials: Trials, name: str, ends: tuple[float, float], blur: float) -> None:
