@@ -118,7 +118,8 @@ def reach(problem: Objective) -> Reach:
     moments, pulls = np.stack([down, down + problem.g]), np.array([pull[0], pull[0] + problem.g_b])
     X = np.clip(moments / np.maximum(pulls, TINY)[:, None], low, high)
     y = np.array(SIDES[problem.risk])
-    return Reach(float(np.exp(cost[0])), X, y, pulls / np.abs(problem.slopes(X @ w + problem.b, y)))
+    # The slope of a point far on its right side underflows: as many copies as there are numbers would be needed.
+    return Reach(float(np.exp(cost[0])), X, y, pulls / np.maximum(np.abs(problem.slopes(X @ w + problem.b, y)), TINY))
 
 
 def _moments(problem: Objective, pull: Array) -> tuple[Array, Array]:
