@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from hypothesis import given, settings, strategies as st
 from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.kernel_ridge import KernelRidge
-from sklearn.linear_model import ElasticNet, Lasso, LassoCV, Ridge, RidgeCV
+from sklearn.linear_model import ElasticNet, Lasso, LassoCV, LogisticRegression, Ridge, RidgeCV
 
 from divulge import Fitted, Hyperparameters, TrainingData, Verdict
 from divulge.arrays import Array
@@ -19,6 +20,7 @@ from divulge.attacks import HyperparameterStealing
 from divulge.attacks.hyperparameters.stealing import error as guess_error
 from divulge.contract import Finding, Kernel
 from divulge.errors import BadInput
+from divulge.solvers.stationarity.refit import Trainer
 
 PENALTIES = [1e-3, 1e-2, 1e-1, 1.0, 1e1, 1e2, 1e3]
 TIGHT: dict[str, Any] = {"tol": 1e-12, "max_iter": 200_000}
@@ -387,3 +389,27 @@ def test_coefficients_in_single_precision_still_tell_alpha_in_double() -> None:
     low, high = finding.loot.intervals["alpha"]
     assert low <= 370 <= high
     assert high - low < 37
+
+
+@pytest.mark.parametrize("most", [3, 7, 20])
+@pytest.mark.parametrize("decimals", [None, 3])
+def test_no_more_trainings_than_that_are_done_all_ways_together(
+    monkeypatch: pytest.MonkeyPatch, most: int, decimals: int | None
+) -> None:
+    X, y = DATA["breast cancer"]
+    with pytest.warns(ConvergenceWarning):
+        model = LogisticRegression(C=0.3777, max_iter=7).fit(X, y)
+    fitted = Fitted.of(model)
+    if decimals is not None:
+        coef, intercept = np.round(model.coef_, decimals), np.round(model.intercept_, decimals)
+        fitted = replace(fitted, coef=coef, intercept=intercept)
+    trained = [0]
+    plain = Trainer.__call__
+
+    def counting(self: Trainer, values: Mapping[str, float], tight: bool = False) -> Array:
+        trained[0] += 1
+        return plain(self, values, tight)
+
+    monkeypatch.setattr(Trainer, "__call__", counting)
+    HyperparameterStealing(trainings=most)(fitted, TrainingData(X, y))
+    assert 0 < trained[0] <= most
