@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -10,27 +10,17 @@ import numpy as np
 
 from divulge.arrays import Array
 from divulge.solvers.shared.rounding import RATIOS, round_numbers
+from divulge.solvers.stationarity.path import CLOSER, follow
+from divulge.solvers.stationarity.trials import ROUGH, UNIT, Trials, Values, finite
 
-Values = dict[str, float]
-Train = Callable[[Mapping[str, float]], Array]
+__all__ = ["UNIT", "Match", "Trials", "agrees", "match", "search"]
 
-SAME = 500.0  # times machine precision: the relative distance below which two trainings are one, on another BLAS
-STEP = 1e-6  # relative change of a value for a difference quotient: its error and that of rounding are both small in double
-ROUGH = 1e-8  # relative distance at which a descent has arrived: what is claimed as a replay (estimators.REPLAYED)
+
 SAFETY = 10.0  # times the distance that is left: neighbouring trainings do not lie on a straight line
 FINEST = 1e-8  # relative half-width of an interval around a training that is near, but not the same bit for bit
 SNAPPED = 40  # round numbers tried inside one interval where the path cannot be followed: two thirds of the usual 63
-ROUNDER = 0.03  # of a guess: a round number as near as the square of its move is tried instead, as it comes as close
-TINY = float(np.finfo(float).tiny)
-UNSURE = 12.0  # times their logarithm: a guess between the decades needs trainings a factor of three apart, as paths jump
-APART = 1.1  # factor between the two trainings that a path is followed from: its curve shows, and jumps in it hardly
-ASTRAY = 0.3  # of what is left, of which the step between two trainings explains so little: a path jumped between them
-FAR = 100.0  # times a value, to which two trainings lead at most
-PATIENCE = 2  # trainings in a row that come no closer: the path is not one that can be followed
-CLOSER = 0.5  # of the distance, by which a path that can be followed brings the next training nearer
 NEIGHBOURS = (1e-7, 1.0)  # logarithmic change of a value by which a training shows how the parameters change with it
 DECADES = (-7, 4)  # searched where nothing else says where to begin: penalties that learners are trained with
-UNIT = ("l1_ratio",)  # hyperparameters between 0 and 1, changed by adding; the others by factors
 
 
 @dataclass(frozen=True)
@@ -47,50 +37,6 @@ class Match:
     "whether the values are round numbers"
     fits: int
     "all that were done, for this and before"
-
-
-class Trials:
-    """Trainings already done, and the nearest; no more than `most` are ever done."""
-
-    def __init__(
-        self, train: Train, observed: Array, most: int = 63, seen: Callable[[int], None] = lambda done: None
-    ) -> None:
-        self.train, self.observed, self.most, self.seen = train, observed, most, seen
-        self.kept = 0
-        self.epsilon = float(np.finfo(observed.dtype).eps)
-        double = self.epsilon < 1e-12
-        # In single precision a neighbouring value trains to the same but for noise: only bits count.
-        self.same = SAME * self.epsilon if double else 0.0
-        self.step = STEP if double else 3e-4
-        self.size = float(np.linalg.norm(observed)) or 1.0
-        self.done: dict[tuple[float, ...], Array] = {}
-        self.best: tuple[float, Values] = (np.inf, {})
-
-    @property
-    def left(self) -> int:
-        """How many more there may be, but for those that are kept for later."""
-        return self.most - self.kept - len(self.done)
-
-    def distance(self, values: Values) -> float:
-        return self._distance(self(values))
-
-    def _distance(self, found: Array) -> float:
-        return float(np.linalg.norm(found - self.observed)) / self.size if np.isfinite(found).all() else np.inf
-
-    def __call__(self, values: Values) -> Array:
-        """The parameters that these values train to; infinite ones where training fails, or where none is left."""
-        key = tuple(values.values())
-        if key not in self.done:
-            if self.left < 1:
-                return np.full(self.observed.shape, np.inf)
-            found = self.train(values)
-            if found.shape != self.observed.shape or not np.isfinite(found).all():
-                found = np.full(self.observed.shape, np.inf)
-            self.done[key] = found
-            self.seen(len(self.done))
-            if self._distance(found) < self.best[0]:
-                self.best = self._distance(found), dict(values)
-        return self.done[key]
 
 
 def match(
@@ -121,7 +67,7 @@ def match(
 
     trials.kept = len(known)  # to see how the parameters change with each value
     if len(known) == 1:
-        _follow(trials, *next(iter(known.items())), middle, 0.0 if cut is None else float(np.linalg.norm(cut)), arrived)
+        follow(trials, *next(iter(known.items())), middle, 0.0 if cut is None else float(np.linalg.norm(cut)), arrived)
     elif not arrived():
         _descend(trials, known, tolerance, middle)
     if not arrived() and trials.best[0] > rough:
@@ -140,102 +86,6 @@ def match(
     widths = _widths(trials, values, cut, flat)
     exact = distance <= trials.same
     return Match(values, widths, distance, exact, exact and _is_round(values), len(trials.done))
-
-
-def _follow(
-    trials: Trials, name: str, ends: tuple[float, float], begin: Values, blur: float, arrived: Callable[[], bool]
-) -> None:
-    """Follow the path from two trainings near the guess; where a jump hides its way, from two far apart, and the best."""
-    guess = begin[name]
-    _follow_from(_near(guess, ends), trials, name, ends, blur)
-    if not arrived() and trials.best[0] > ROUGH:
-        _follow_from(_far(guess, name, ends), trials, name, ends, blur)
-    if not arrived() and trials.best[0] > ROUGH and trials.best[1]:
-        best = trials.best[1][name]
-        _follow_from((best, best / APART), trials, name, ends, blur)
-
-
-def _follow_from(starts: Sequence[float], trials: Trials, name: str, ends: tuple[float, float], blur: float) -> None:
-    """Interpolate θ, the value at which the path w(θ) comes nearest to the parameters observed, while that comes closer.
-
-    How far training k is behind along the path, pₖ = (wₖ − w_observed)·(w₁ − w₂) / ‖w₁ − w₂‖² of the nearest two, is 0
-    there. The nearest three determine θ = (A + Bp) / (1 + Cp), which holds exactly where the parameters are linear in θ, as
-    with small penalties, or in 1/θ, as with large ones. Next is the roundest number about as near as the last guess was off.
-    """
-    tried: dict[float, Array] = {}
-    value, slow = starts[0], 0
-    for start in starts:
-        found = trials({name: start})
-        if trials.best[0] <= trials.same:
-            return
-        if np.isfinite(found).all():
-            tried[start] = found - trials.observed
-    guess = value
-    while trials.left > 0 and slow < PATIENCE:
-        nearest = sorted(tried, key=lambda one: float(np.linalg.norm(tried[one])))[:3]
-        ahead = _interpolated(np.array(nearest), [tried[one] for one in nearest], blur)
-        if ahead is None:
-            return
-        before, last = np.linalg.norm(tried[nearest[0]]), guess
-        guess = float(np.clip(ahead, *ends)) if name in UNIT else ahead  # the interval may be wrong, the path is not
-        reach = guess * min(ROUNDER, (guess / last - 1) ** 2)
-        value = next(iter(round_numbers(guess - reach, guess + reach, 1)), guess)
-        value = guess if value in tried else value
-        if value in tried:
-            return
-        found = trials({name: value})
-        if trials.best[0] <= trials.same or not np.isfinite(found).all():
-            return
-        tried[value] = found - trials.observed
-        slow = slow + 1 if np.linalg.norm(tried[value]) > CLOSER * before else 0
-
-
-def _near(guess: float, ends: tuple[float, float]) -> tuple[float, float]:
-    """Two values near the guess, as near as it is sure, one of them round where there is a round one."""
-    spread = float(np.log(ends[1] / ends[0]))
-    apart = min(spread / 2, max(np.log(APART), spread / UNSURE))
-    first = next(iter(round_numbers(guess / APART, min(guess * APART, ends[1]), 1)), guess)
-    other = guess if apart <= np.log(APART) and first != guess else first * float(np.exp(apart))
-    return first, other if abs(np.log(other / first)) > apart / 4 else first * float(np.exp(apart))
-
-
-def _far(guess: float, name: str, ends: tuple[float, float]) -> tuple[float, float]:
-    """Two values a decade away on either side; of shares, between the guess and the ends."""
-    if name in UNIT:
-        return (guess + ends[0]) / 2, (guess + ends[1]) / 2
-    return guess / 10, guess * 10
-
-
-def _finite(trials: Trials) -> list[float]:
-    """The single values whose trainings did not fail."""
-    return [key[0] for key, found in trials.done.items() if np.isfinite(found).all()]
-
-
-def _interpolated(values: Array, behind: Sequence[Array], blur: float) -> float | None:
-    """θ where p is 0; values (k,) of up to three trainings, the nearest first, and their wₖ − w_observed.
-
-    None where the path leads elsewhere: what is left, but for digits that were cut off (`blur`), is not along it.
-    """
-    if len(values) < 2 or not (length := float(np.sum((behind[0] - behind[1]) ** 2))):
-        return None
-    p = np.array([one @ (behind[0] - behind[1]) for one in behind]) / length
-    if abs(p[0]) * np.sqrt(length) < ASTRAY * (float(np.linalg.norm(behind[0])) - blur):
-        return None
-    if len(values) == 3:
-        # θ (1 + Cp) = A + Bp through three points.
-        found = float(np.linalg.lstsq(np.column_stack([np.ones(3), p, -p * values]), values, rcond=None)[0][0])
-        if 0 < found < np.inf:
-            return found
-    first, second = values[:2].tolist()
-    linear = first - p[0] * (first - second)
-    if min(first, second) <= 0:
-        return float(linear)
-    # Two do not tell whether the path is linear in θ or in 1/θ: between them the middle of what both say, beyond them the
-    # farther, as a path is sure once it is seen from both sides.
-    inverse = 1 / first - p[0] * (1 / first - 1 / second)
-    steps = [np.log(max(linear, TINY) / first), -np.log(max(inverse, TINY) * first)]
-    step = sum(steps) / 2 if p[0] * p[1] < 0 else max(steps, key=abs)
-    return float(first * np.exp(np.clip(step, -np.log(FAR), np.log(FAR))))
 
 
 def search(trials: Trials, names: Sequence[str]) -> dict[str, tuple[float, float]]:
@@ -401,7 +251,7 @@ def _slopes(trials: Trials, values: Values, cut: bool, typed: bool, flat: bool) 
     here = trials(values)
     if len(values) == 1 and not cut and not (typed and flat):
         ((name, value),) = values.items()
-        changes = {other: other - value if name in UNIT else float(np.log(other / value)) for other in _finite(trials)}
+        changes = {other: other - value if name in UNIT else float(np.log(other / value)) for other in finite(trials)}
         low, high = NEIGHBOURS[0], np.inf if typed else NEIGHBOURS[1]
         near = sorted((one for one in changes if low < abs(changes[one]) < high), key=lambda one: abs(changes[one]))
         both = [next((one for one in near if changes[one] * side > 0), None) for side in (-1, 1)]
