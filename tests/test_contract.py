@@ -111,7 +111,7 @@ def test_a_finding_carries_cost_remedy_and_provenance_without_the_attack_doing_a
     assert finding.verdict is Verdict.LEAK
     assert finding.cost.points == 3
     assert finding.cost.seconds > 0
-    assert finding.remedy == ("Answer less.",)
+    assert [str(remedy) for remedy in finding.remedy] == ["Answer less."]
     assert finding.provenance.options == {"power": 2.0}
     assert finding.provenance.seed == 5
 

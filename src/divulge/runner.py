@@ -160,6 +160,7 @@ class Runner:
             finding.provenance,
             attack=step.attack.name,
             role=step.attack.role,
+            asset=step.attack.asset,
             title=step.attack.title,
             paper=step.attack.paper,
             options=step.attack.options(),

@@ -31,7 +31,7 @@ _TYPES: dict[str, type] = {
     for kind in (
         contract.Cost, contract.Curve, contract.Explanation, contract.Finding, contract.HeatMap, contract.Histogram,
         contract.Holding, contract.ImagePairs, contract.Kernel, contract.Preparation, contract.Provenance, contract.Record,
-        contract.Scatter, contract.Score, contract.Table, contract.TaxonomyId,
+        contract.Remedy, contract.Scatter, contract.Score, contract.Table, contract.TaxonomyId, contract.Trial,
     )
 }  # fmt: skip
 

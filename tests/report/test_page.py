@@ -91,7 +91,7 @@ def test_every_finding_shows_all_that_it_carries(record: Record, html: str) -> N
     for finding in record.findings:
         assert finding.summary.replace("`", "") in shown
         assert finding.power in shown
-        for said in (*finding.notes, *finding.remedy):
+        for said in (*finding.notes, *map(str, finding.remedy)):
             assert said.replace("`", "") in shown
         for it in finding.taxonomy:
             assert f"{it.taxonomy} {it.version}: {it.id}" in shown

@@ -119,7 +119,7 @@ def test_too_few_digits_hide_the_penalty_and_the_finding_says_how_well_it_would_
     assert finding.summary.startswith("Rounding to 1 decimal")
     assert "hides alpha: the nearest answer is 0.12 off" in finding.summary
     assert finding.power == "an error up to 10 % would have counted; a guess is 1 off"
-    assert finding.remedy[0].startswith("Release the parameters rounded to 1 decimal")
+    assert finding.remedy[0].action.startswith("Release the parameters rounded to 1 decimal")
 
 
 def test_what_is_near_but_not_claimed_counts_for_the_attacker() -> None:

@@ -2,6 +2,7 @@
 
 from divulge.arrays import Array
 from divulge.contract.access import (
+    ASSETS,
     Access,
     Candidates,
     Copy,
@@ -22,13 +23,25 @@ from divulge.contract.context import Budget, Context
 from divulge.contract.contributions import OwnLearner, Pipeline, Poison
 from divulge.contract.evidence import Evidence
 from divulge.contract.figures import Curve, Figure, HeatMap, Histogram, ImagePairs, Scatter
-from divulge.contract.finding import Cost, Finding, Holding, Provenance, Record, Score, TaxonomyId, Verdict
+from divulge.contract.finding import (
+    Cost,
+    Finding,
+    Holding,
+    Provenance,
+    Record,
+    Remedy,
+    Score,
+    TaxonomyId,
+    Trial,
+    Verdict,
+)
 from divulge.contract.options import option_class
 from divulge.contract.tables import Preparation, Table
 from divulge.contract.truth import Truth
 from divulge.explanations import Explanation
 
 __all__ = [
+    "ASSETS",
     "Access",
     "Array",
     "Attack",
@@ -62,6 +75,7 @@ __all__ = [
     "Procedure",
     "Provenance",
     "Record",
+    "Remedy",
     "Scatter",
     "Score",
     "Scores",
@@ -69,6 +83,7 @@ __all__ = [
     "Table",
     "TaxonomyId",
     "TrainingData",
+    "Trial",
     "Truth",
     "Verdict",
     "Weights",

@@ -19,6 +19,8 @@ from divulge.contract.tables import Preparation, Table, frame_points, is_frame, 
 from divulge.errors import BadInput, refuse_unknown
 from divulge.explanations import KINDS, Explanation
 
+ASSETS = ("training_data", "membership", "parameters", "integrity", "hyperparameters")
+"What a model can give away, and what can be done to it; the first matters most."
 LARGEST = sys.float_info.max
 "Beyond this a whole number is no floating-point number."
 
@@ -28,6 +30,8 @@ class Access:
 
     kinds: ClassVar[dict[str, type[Access]]] = {}
     kind: ClassVar[str] = "access"
+    asset: ClassVar[str] = ""
+    "What of the owner's is lost with it, one of `ASSETS`; empty where holding it is no loss."
 
     def __init_subclass__(cls) -> None:
         cls.kind = re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
@@ -98,6 +102,8 @@ class Directions(Access):
     Every input gradient of a network is a combination of the rows of its first layer, at any depth.
     """
 
+    asset: ClassVar[str] = "training_data"
+
     rows: Array
     "(k, dimension + 1); the last column belongs to the bias."
     mean: Array | None = field(default=None, kw_only=True)
@@ -129,6 +135,8 @@ class Weights(Directions):
 
     Who holds one holds the directions in which training moved it: the rows of its first layer.
     """
+
+    asset: ClassVar[str] = "parameters"
 
     rows: Array = field(init=False, repr=False, metadata={"stored": False})
     precision: float | None = field(default=None, init=False, repr=False, metadata={"stored": False})
@@ -178,6 +186,8 @@ class Weights(Directions):
 class Copy(Access):
     """A classifier trained to answer like another one: its architecture by name, and what it learned."""
 
+    asset: ClassVar[str] = "parameters"
+
     architecture: str
     arrays: Mapping[str, Array]
     "What it learned, by torch's names."
@@ -222,6 +232,8 @@ class Kernel:
 class Parameters(Access):
     """What a linear or kernel model learned, with nothing said about what learned it."""
 
+    asset: ClassVar[str] = "parameters"
+
     coef: Array | None = None
     "(features,), or (outputs, features)"
     intercept: Array | None = None
@@ -242,6 +254,8 @@ class Fitted(Access):
 
     `Fitted.of(estimator)` reads a scikit-learn estimator; `Fitted("ridge", coef=w, intercept=c)` takes plain arrays.
     """
+
+    asset: ClassVar[str] = "hyperparameters"
 
     learner: str
     coef: Array | None = None
@@ -324,6 +338,8 @@ class Fitted(Access):
 class TrainingData(Access):
     """The points a model was trained on, with their labels where they are known."""
 
+    asset: ClassVar[str] = "training_data"
+
     X: Array
     """Rows of numbers. A matrix of scipy.sparse stays one, and a pandas table with text or gaps becomes a `Table`: attacks
     that are `raw` take them."""
@@ -364,6 +380,8 @@ class Candidates(Access):
 class Hyperparameters(Access):
     """Settings of a learner's objective in its own units, each with an interval where one is known."""
 
+    asset: ClassVar[str] = "hyperparameters"
+
     values: Mapping[str, float]
     intervals: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
@@ -386,6 +404,8 @@ class Hyperparameters(Access):
 @dataclass(frozen=True, eq=False)
 class Membership(Access):
     """How much each candidate looks like a member, and who is called one."""
+
+    asset: ClassVar[str] = "membership"
 
     scores: Array
     decisions: Array

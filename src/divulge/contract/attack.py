@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Generic, TypeVar, cast, get_args, get_origin
 
 from divulge.contract.access import Access, Gradients, TrainingData
 from divulge.contract.context import Context
-from divulge.contract.finding import Cost, Finding, Provenance, Role, TaxonomyId, Verdict, Won
+from divulge.contract.finding import Cost, Finding, Provenance, Remedy, Role, TaxonomyId, Verdict, Won, remedies
 from divulge.contract.metering import metered
 from divulge.contract.service import Account, charged
 from divulge.contract.tables import is_raw, is_sparse
@@ -33,8 +33,10 @@ class Procedure(Generic[Needs, Won]):
     "What a report calls it; the class name in words unless it says otherwise."
     paper: ClassVar[str] = ""
     taxonomy: ClassVar[tuple[TaxonomyId, ...]] = ()
-    remedy: ClassVar[tuple[str, ...]] = ()
-    "What the owner can do about a leak."
+    remedy: ClassVar[tuple[str | Remedy, ...]] = ()
+    "What the owner can do about a leak, what helps most first."
+    asset: ClassVar[str] = ""
+    "What of the owner's it is after, one of `ASSETS`; that of what it yields unless it says otherwise."
     raw: ClassVar[bool] = False
     "Whether it takes training data that is sparse, or a table with text and gaps."
     asks: ClassVar[int] = 0
@@ -60,6 +62,7 @@ class Procedure(Generic[Needs, Won]):
         needs, *won = get_args(header)
         cls.needs = get_args(needs) if get_origin(needs) is tuple else (needs,)
         cls.yields = won[0] if won else None
+        cls.asset = cls.__dict__.get("asset", cls.yields.asset if cls.yields else "")
         cls.scored_by = cls.__dict__.get("scored_by", cls.yields)
         cls.name = cls.__dict__.get("name", cls.__name__)
         words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", cls.__name__)
@@ -107,12 +110,13 @@ class Procedure(Generic[Needs, Won]):
         return replace(
             finding,
             partial=finding.partial or partial,
-            remedy=finding.remedy or self.remedy,
+            remedy=self._remedies(finding),
             taxonomy=finding.taxonomy or self.taxonomy,
             cost=Cost(context.budget.points - before, time.perf_counter() - start, account.rows, account.requests),
             provenance=Provenance(
                 attack=self.name,
                 role=self.role,
+                asset=self.asset,
                 title=self.title,
                 paper=self.paper,
                 options=self.options(),
@@ -128,7 +132,14 @@ class Procedure(Generic[Needs, Won]):
         # A copy: what scoring does to the loot, by accident or not, stays there.
         scored = self.score(deepcopy(finding), cast(Needs, held[0] if len(held) == 1 else held), truth)
         _is_finding(scored, self, "score")
-        return replace(scored, loot=finding.loot, cost=finding.cost, provenance=finding.provenance)
+        return replace(
+            scored,
+            loot=finding.loot,
+            cost=finding.cost,
+            provenance=finding.provenance,
+            remedy=self._remedies(scored),
+            measured=tuple(name for name, score in scored.scores.items() if finding.scores.get(name) != score),
+        )
 
     @classmethod
     def option_names(cls) -> list[str]:
@@ -136,6 +147,13 @@ class Procedure(Generic[Needs, Won]):
 
     def options(self) -> dict[str, Any]:
         return asdict(cast(Any, self))
+
+    def _remedies(self, finding: Finding[Won]) -> tuple[Remedy, ...]:
+        """The finding's own; else the procedure's, where there is anything to remedy."""
+        usual = remedies(self.remedy)
+        if finding.remedy and finding.remedy != usual:
+            return finding.remedy
+        return usual if finding.verdict is Verdict.LEAK or finding.onward else ()
 
     def _refuse_raw(self, held: tuple[Access, ...]) -> None:
         X = next((access.X for access in held if isinstance(access, TrainingData) and is_raw(access.X)), None)

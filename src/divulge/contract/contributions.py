@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -128,6 +128,8 @@ class Pipeline(Access):
 @dataclass(frozen=True, eq=False)
 class Poison(Access):
     """Points that an attacker would contribute to a training set."""
+
+    asset: ClassVar[str] = "integrity"
 
     X: Array
     y: Array

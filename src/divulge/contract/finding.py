@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Generic, Literal, TypeVar
@@ -55,6 +55,18 @@ class Cost:
 
 
 @dataclass(frozen=True)
+class Remedy:
+    """What the owner can do about a leak, and what that did where it was measured."""
+
+    action: str
+    measured: str = ""
+    "What it did to this leak, in numbers, and where that is written down; empty where nobody measured it."
+
+    def __str__(self) -> str:
+        return self.action
+
+
+@dataclass(frozen=True)
 class TaxonomyId:
     """Where a finding stands in a public taxonomy; ids are renumbered, so the version goes along."""
 
@@ -82,6 +94,8 @@ class Provenance:
     versions: Mapping[str, str] = field(default_factory=dict)
     role: Role = "attack"
     "Only an attack is an edge of the graph."
+    asset: str = ""
+    "What of the owner's it is after, one of `ASSETS`; empty where a plug-in does not say."
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +113,8 @@ class Finding(Generic[Won]):
     scores: Mapping[str, Score] = field(default_factory=dict)
     figures: tuple[Figure, ...] = ()
     notes: tuple[str, ...] = ()
-    remedy: tuple[str, ...] = ()
+    remedy: tuple[Remedy, ...] = ()
+    "What helps most first; plain sentences become remedies that nobody measured."
     taxonomy: tuple[TaxonomyId, ...] = ()
     cost: Cost = field(default_factory=Cost)
     partial: bool = False
@@ -107,9 +122,12 @@ class Finding(Generic[Won]):
     provenance: Provenance = field(default_factory=lambda: Provenance(attack=""))
     onward: bool = False
     "True where the loot is no leak by itself, and other attacks go on from it as they do from a leak."
+    measured: tuple[str, ...] = ()
+    "Names of the scores that the truth gave; the others are the attack's own."
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "verdict", Verdict(self.verdict))
+        object.__setattr__(self, "remedy", remedies(self.remedy))
         if not self.summary:
             raise BadInput("a finding needs a summary: one sentence saying what was found, or why not")
         if self.verdict is Verdict.LEAK and self.loot is None and self.evidence is None:
@@ -148,6 +166,10 @@ class Finding(Generic[Won]):
         return cls(Verdict.FAILED, reason, **rest)
 
 
+def remedies(told: Iterable[Remedy | str]) -> tuple[Remedy, ...]:
+    return tuple(one if isinstance(one, Remedy) else Remedy(one) for one in told)
+
+
 @dataclass(frozen=True)
 class Holding:
     """Something held during an audit: handed in by the auditor, or won by an attack."""
@@ -159,6 +181,21 @@ class Holding:
     fingerprint: str
     won_by: str = ""
     "The registry name of the attack that won it; empty for what was held from the start."
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """The same audit once more, with a defence before what answers."""
+
+    defence: str
+    "In words: `rounding, digits = 2`."
+    guarded: tuple[str, ...]
+    "Names of what it stands before."
+    findings: tuple[Finding[Any], ...]
+    kept: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    "What it costs the users, by name: without it and with it, as in accuracy 0.95 and 0.94."
+    told: Mapping[str, Any] = field(default_factory=dict)
+    "The defence's name and settings, as an audit file has them."
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,3 +215,5 @@ class Record:
     "False when the audit was interrupted or ran out of budget."
     sent: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     "What servers were sent besides, as rows and requests: to look at a model before the attacks and after, to score."
+    trials: tuple[Trial, ...] = ()
+    "The audit again, behind one defence after another."

@@ -81,6 +81,17 @@ class Paths:
                     waiting += [self.makers[name]] if name in self.makers else []
         return [name for name in self.kinds if name in found and name not in self.makers]
 
+    def behind(self, edge: Edge) -> list[Edge]:
+        """Every finding that a finding rests on, and itself: what its way cost."""
+        found, waiting = [edge], [edge]
+        while waiting:
+            for name in waiting.pop().sources:
+                maker = self.makers.get(name)
+                if maker is not None and maker not in found:
+                    found.append(maker)
+                    waiting.append(maker)
+        return found[::-1]
+
     def _edge(self, number: int, finding: Finding[Any]) -> Edge:
         won = finding.provenance.won
         if finding.provenance.role == "attack" and finding.verdict is Verdict.LEAK and finding.loot is not None:

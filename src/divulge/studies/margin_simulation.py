@@ -59,6 +59,7 @@ class MarginSimulation(Study[TrainingData]):
     """
 
     name: ClassVar[str] = "margin-simulation"
+    asset: ClassVar[str] = "membership"
     paper: ClassVar[str] = PAPER
     taxonomy: ClassVar[tuple[TaxonomyId, ...]] = TAXONOMY
     remedy: ClassVar[tuple[str, ...]] = (

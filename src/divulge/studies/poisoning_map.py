@@ -65,6 +65,7 @@ class PoisoningMap(Study[Pipeline]):
     """
 
     name: ClassVar[str] = "poisoning-map"
+    asset: ClassVar[str] = "integrity"
     paper: ClassVar[str] = PAPER
     scored_by: ClassVar[type[Access]] = Candidates
     taxonomy: ClassVar[tuple[TaxonomyId, ...]] = TAXONOMY

@@ -83,6 +83,7 @@ class RoundedRelease(Study[tuple[Fitted, TrainingData]]):
     """Round the parameters as a careful owner would, and steal the hyperparameter from what is left of them."""
 
     name: ClassVar[str] = "rounded-release"
+    asset: ClassVar[str] = "hyperparameters"
     paper: ClassVar[str] = HyperparameterStealing.paper
     scored_by: ClassVar[type[Access]] = Hyperparameters
     taxonomy: ClassVar[tuple[TaxonomyId, ...]] = HyperparameterStealing.taxonomy

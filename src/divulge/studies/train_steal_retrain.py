@@ -76,6 +76,7 @@ class TrainStealRetrain(Study[Pipeline]):
     """Pay for tuning on a sample only, steal the hyperparameter, and train on everything without tuning."""
 
     name: ClassVar[str] = "train-steal-retrain"
+    asset: ClassVar[str] = "hyperparameters"
     paper: ClassVar[str] = HyperparameterStealing.paper
     taxonomy: ClassVar[tuple[TaxonomyId, ...]] = HyperparameterStealing.taxonomy
     remedy: ClassVar[tuple[str, ...]] = (

@@ -80,6 +80,7 @@ class PoisoningDefences(Study[Pipeline]):
     """
 
     name: ClassVar[str] = "poisoning-defences"
+    asset: ClassVar[str] = "integrity"
     paper: ClassVar[str] = PAPER
     scored_by: ClassVar[type[Access]] = Candidates
     taxonomy: ClassVar[tuple[TaxonomyId, ...]] = TAXONOMY

@@ -1,0 +1,131 @@
+"""How bad a leak is, by a rule that a reader can check: what is won, how sure it is, what it costs the attacker."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+from divulge.contract import Finding, Score, Verdict, Weights
+from divulge.report import wording
+from divulge.report.paths import Edge, Paths
+
+
+class Severity(IntEnum):
+    """Four levels, so that they can be compared: `Severity.HIGH > Severity.LOW`."""
+
+    LOW = 1
+    MEDIUM = 2
+    HIGH = 3
+    CRITICAL = 4
+
+    def __str__(self) -> str:
+        return self.name.lower()
+
+
+WORTH = {
+    "training_data": Severity.CRITICAL,
+    "membership": Severity.HIGH,
+    "parameters": Severity.HIGH,
+    "integrity": Severity.HIGH,
+    "hyperparameters": Severity.LOW,
+}
+"""Where a leak starts. Records are somebody's and cannot be called back; who was in the data says something of persons too;
+the parameters are the model, and its integrity what it is for; a penalty is a setting."""
+UNKNOWN = Severity.MEDIUM
+"Of an asset that a plug-in does not name."
+FREE, DEAR = 1_000, 100_000
+"""Queries, over the whole way from what was held: so few go unnoticed among a day's customers and cost cents; above the
+second number a bill, a rate limit or a log shows them."""
+HOUR, DAY = 3600.0, 86400.0
+"The same of seconds that the attacks computed."
+PART = 0.1
+"Of what could be won at most: a leak of less is a lower one. Not of records, each of which is somebody's."
+RULE = (
+    "Training data start at critical; membership, parameters and integrity at high; hyperparameters at low. A level lower "
+    "where neither the truth nor an exact check confirms it; a level lower where less than a tenth of what could be won was "
+    f"won (of records each counts); a level lower above {FREE:,} queries or an hour, and one more above {DEAR:,} queries or "
+    "a day."
+)
+"As the report prints it."
+
+
+@dataclass(frozen=True)
+class Rating:
+    """A leak's severity, and the three answers that it follows from."""
+
+    severity: Severity
+    worth: str
+    sure: str
+    price: str
+    points: int
+    "Queries over the whole way from what was held."
+    seconds: float
+
+
+def rate(edge: Edge, paths: Paths) -> Rating:
+    """The severity of one leak, at the price of the whole way to it."""
+    finding = edge.finding
+    way = paths.behind(edge)
+    points, seconds = sum(one.finding.cost.points for one in way), sum(one.finding.cost.seconds for one in way)
+    asset = asset_of(finding)
+    level = WORTH.get(asset, UNKNOWN)
+    confirmed, sure = certainty(finding)
+    share = won_share(finding)
+    part = asset != "training_data" and share is not None and share < PART
+    lower = (not confirmed) + part + (points > FREE or seconds > HOUR) + (points > DEAR or seconds > DAY)
+    return Rating(
+        severity=Severity(max(Severity.LOW, level - lower)),
+        worth=wording.kind(asset or "something") + (", in part" if part else ""),
+        sure=sure,
+        price=f"{wording.count(points, 'query', 'queries')}, {wording.duration(seconds)}",
+        points=points,
+        seconds=seconds,
+    )
+
+
+def asset_of(finding: Finding[Any]) -> str:
+    """What of the owner's a finding is about."""
+    return finding.provenance.asset or (finding.loot.asset if finding.loot is not None else "")
+
+
+def certainty(finding: Finding[Any]) -> tuple[bool, str]:
+    """Whether something beyond the attack's own word confirms a leak, and what."""
+    if finding.verdict is Verdict.LEAK and not finding.provenance.claimed:
+        return False, "shown by the truth; the attack itself could not claim it"
+    first = headline(finding)
+    if first is not None and first[0] in finding.measured:
+        return (True, "confirmed by the truth") if beats(first[1]) else (False, "the truth does not confirm it")
+    if isinstance(finding.loot, Weights) and finding.loot.exact:
+        return True, "exact, checked at fresh points"
+    return False, "claimed by the attack beside its own controls"
+
+
+def headline(finding: Finding[Any]) -> tuple[str, Score] | None:
+    """The score that speaks for a finding: the first that the truth measured, else the first."""
+    named = [name for name in finding.scores if name in finding.measured] or list(finding.scores)
+    return (named[0], finding.scores[named[0]]) if named else None
+
+
+def beats(score: Score) -> bool:
+    """Whether a score is better than its null, by its interval where it has one."""
+    if not (math.isfinite(score.value) and math.isfinite(score.null)):
+        return False
+    nearest = score.value
+    if score.interval is not None:
+        nearest = min(score.interval) if score.better == "higher" else max(score.interval)
+    return nearest > score.null if score.better == "higher" else nearest < score.null
+
+
+def won_share(finding: Finding[Any]) -> float | None:
+    """How much of the way from the null to the most that can be scored an attack went; None where there is no such most."""
+    first = headline(finding)
+    if first is None:
+        return None
+    score = first[1]
+    if score.better == "lower" and score.value >= 0 and score.null > 0:
+        return (score.null - score.value) / score.null
+    if score.better == "higher" and 0 <= score.null < 1 and 0 <= score.value <= 1:
+        return (score.value - score.null) / (1 - score.null)
+    return None
