@@ -28,8 +28,8 @@ def leaks(record: Record) -> list[Leak]:
 
 
 def counts(record: Record) -> Counter[str]:
-    """How many leaks of each asset there are, and of each severity, and in all: under `leaks`, `critical`, `membership` ..."""
-    tally: Counter[str] = Counter({name: 0 for name in ("leaks", *map(str, severity.Severity), *ASSETS)})
+    """How many leaks there are in all, of each severity and of each asset: under `leaks`, `critical`, `membership` ..."""
+    tally: Counter[str] = Counter(dict.fromkeys(("leaks", *map(str, severity.Severity), *ASSETS), 0))
     for leak in leaks(record):
         tally.update(["leaks", str(leak.rating.severity), leak.asset])
     return tally
