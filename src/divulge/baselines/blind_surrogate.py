@@ -8,8 +8,18 @@ from typing import Annotated, ClassVar
 import numpy as np
 from pydantic import Field, PositiveInt
 
-from divulge.attacks.extraction.surrogate import LEAST, PAPER, REMEDY, TAXONOMY, Architecture, Use, copied, scored
-from divulge.contract import Array, Baseline, Context, Copy, Finding, Predictions, TaxonomyId, Truth, option_class
+from divulge.attacks.extraction.surrogate import LEAST, PAPER, REMEDY, Architecture, Use, copied, scored
+from divulge.contract import (
+    Array,
+    Baseline,
+    Context,
+    Copy,
+    Finding,
+    Predictions,
+    Truth,
+    option_class,
+    taxonomies,
+)
 from divulge.errors import NotApplicable
 
 
@@ -19,7 +29,7 @@ class BlindSurrogate(Baseline[Predictions, Copy]):
 
     name: ClassVar[str] = "blind-surrogate"
     paper: ClassVar[str] = PAPER
-    taxonomy: ClassVar[tuple[TaxonomyId, ...]] = TAXONOMY
+    taxonomy = taxonomies.EXTRACTION
     remedy: ClassVar[tuple[str, ...]] = REMEDY
 
     queries: PositiveInt = 100

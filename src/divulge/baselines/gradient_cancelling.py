@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from pydantic import Field, PositiveInt
 
-from divulge.attacks.poisoning.attack import CHANCE, TAXONOMY, Poisoning
+from divulge.attacks.poisoning.attack import CHANCE, Poisoning
 from divulge.attacks.poisoning.learners import BY_NAME, PipelineLearner, learner_of, test_points
 from divulge.attacks.poisoning.outcome import CERTAIN, FLIPPED, paired_p_value
 from divulge.attacks.poisoning.records import PipelineModels, PipelineSplit
@@ -23,9 +23,9 @@ from divulge.contract import (
     Pipeline,
     Poison,
     Score,
-    TaxonomyId,
     Truth,
     option_class,
+    taxonomies,
 )
 from divulge.errors import AttackFailed, NotApplicable
 from divulge.solvers.bilevel import cancelling
@@ -68,7 +68,7 @@ class GradientCancelling(Baseline[Pipeline, Poison]):
         "arXiv:2303.03592"
     )
     scored_by: ClassVar[type[Access]] = Candidates
-    taxonomy: ClassVar[tuple[TaxonomyId, ...]] = TAXONOMY
+    taxonomy = taxonomies.POISONING
     remedy: ClassVar[tuple[str, ...]] = (
         *Poisoning.remedy,
         "Do not take this method's failure for safety: it is a baseline, and `poisoning` does more with as many points.",

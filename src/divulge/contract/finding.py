@@ -73,6 +73,8 @@ class TaxonomyId:
     taxonomy: str
     version: str
     id: str
+    title: str = ""
+    "What it is called there."
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ from scipy import stats
 from threadpoolctl import threadpool_limits
 
 from divulge.attacks.membership.certificates import PAPER
-from divulge.attacks.membership.scoring import TAXONOMY
 from divulge.contract import (
     Access,
     Array,
@@ -22,9 +21,9 @@ from divulge.contract import (
     Histogram,
     Score,
     Study,
-    TaxonomyId,
     TrainingData,
     option_class,
+    taxonomies,
 )
 from divulge.errors import AttackFailed, NotApplicable
 from divulge.solvers.margin import batched, near_orthogonal
@@ -61,7 +60,7 @@ class MarginSimulation(Study[TrainingData]):
     name: ClassVar[str] = "margin-simulation"
     asset: ClassVar[str] = "membership"
     paper: ClassVar[str] = PAPER
-    taxonomy: ClassVar[tuple[TaxonomyId, ...]] = TAXONOMY
+    taxonomy = taxonomies.MEMBERSHIP
     remedy: ClassVar[tuple[str, ...]] = (
         "Answer with the class alone: the test reads how large the output is.",
         "Train with differential privacy; stopping early and weight decay did not help where this was tried.",

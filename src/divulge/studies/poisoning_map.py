@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import Field, PositiveFloat, PositiveInt
 from threadpoolctl import threadpool_limits
 
-from divulge.attacks.poisoning.attack import PAPER, TAXONOMY, Bounds, Poisoning
+from divulge.attacks.poisoning.attack import PAPER, Bounds, Poisoning
 from divulge.attacks.poisoning.learners import BY_NAME, NETWORKS, PipelineLearner, Regime, learner_of, test_points
 from divulge.attacks.poisoning.outcome import CERTAIN, paired_p_value
 from divulge.attacks.poisoning.records import FailedTraining, all_done
@@ -25,10 +25,10 @@ from divulge.contract import (
     Pipeline,
     Score,
     Study,
-    TaxonomyId,
     Truth,
     Verdict,
     option_class,
+    taxonomies,
 )
 from divulge.errors import BadInput, NotApplicable
 from divulge.solvers.bilevel.ascent import Trainer
@@ -68,7 +68,7 @@ class PoisoningMap(Study[Pipeline]):
     asset: ClassVar[str] = "integrity"
     paper: ClassVar[str] = PAPER
     scored_by: ClassVar[type[Access]] = Candidates
-    taxonomy: ClassVar[tuple[TaxonomyId, ...]] = TAXONOMY
+    taxonomy = taxonomies.POISONING
     remedy: ClassVar[tuple[str, ...]] = Poisoning.remedy
 
     cells: Annotated[int, Field(ge=2)] = 40

@@ -12,8 +12,18 @@ from pydantic import PositiveInt
 from divulge.attacks.directions import growth, scoring
 from divulge.attacks.directions.growth import Shown
 from divulge.attacks.directions.reading import Service
-from divulge.attacks.directions.scoring import TAXONOMY, SeenDirections
-from divulge.contract import Array, Attack, Context, Directions, Finding, Gradients, TaxonomyId, Truth, option_class
+from divulge.attacks.directions.scoring import SeenDirections
+from divulge.contract import (
+    Array,
+    Attack,
+    Context,
+    Directions,
+    Finding,
+    Gradients,
+    Truth,
+    option_class,
+    taxonomies,
+)
 from divulge.errors import BudgetSpent, NotApplicable, TargetFailed
 
 DOUBLE, SINGLE = 1e-13, 1e-7
@@ -34,7 +44,7 @@ class AnswerDirections(Attack[Gradients, Directions]):
 
     name: ClassVar[str] = "answer-directions"
     paper: ClassVar[str] = "beyond Haim et al. 2022, arXiv:2206.07758, and Milli et al. 2018, arXiv:1807.05185"
-    taxonomy: ClassVar[tuple[TaxonomyId, ...]] = TAXONOMY
+    taxonomy = taxonomies.INVERSION
     remedy: ClassVar[tuple[str, ...]] = (
         "Answer explanations without signs, which are no combinations of the first layer's rows, or none at all.",
         "Train by Adam or without weight decay, or with differential privacy: then few answers show no span of images.",

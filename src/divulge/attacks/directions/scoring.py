@@ -14,17 +14,11 @@ from divulge.contract import (
     Evidence,
     Finding,
     Score,
-    TaxonomyId,
     TrainingData,
     Truth,
     Weights,
 )
 
-TAXONOMY = (
-    TaxonomyId("NIST AI 100-2", "E2025", "NISTAML.032"),
-    TaxonomyId("MITRE ATLAS", "5", "AML.T0024.001"),
-    TaxonomyId("OWASP ML Top 10", "2023", "ML03"),
-)
 REMEDY = (
     "Train with differential privacy, or on more points than the first layer has inputs; then audit again.",
     "Weight decay times learning rate times steps is what makes a first layer forget its start, and shows what it was "

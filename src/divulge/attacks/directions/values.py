@@ -12,7 +12,7 @@ from pydantic import PositiveInt
 from divulge.attacks.directions import growth, scoring
 from divulge.attacks.directions.growth import Shown
 from divulge.attacks.directions.reading import Service
-from divulge.attacks.directions.scoring import REMEDY, TAXONOMY, SeenDirections
+from divulge.attacks.directions.scoring import REMEDY, SeenDirections
 from divulge.contract import (
     Array,
     Attack,
@@ -21,9 +21,9 @@ from divulge.contract import (
     Finding,
     Gradients,
     Predictions,
-    TaxonomyId,
     Truth,
     option_class,
+    taxonomies,
 )
 from divulge.errors import BudgetSpent, NotApplicable, sentence
 from divulge.solvers.directions import answers, finite_differences
@@ -56,7 +56,7 @@ class ValueDirections(Attack[Predictions, Directions]):
     name: ClassVar[str] = "value-directions"
     asks: ClassVar[int] = 5000
     paper: ClassVar[str] = "beyond Haim et al. 2022, arXiv:2206.07758, and Milli et al. 2018, arXiv:1807.05185"
-    taxonomy: ClassVar[tuple[TaxonomyId, ...]] = TAXONOMY
+    taxonomy = taxonomies.INVERSION
     remedy: ClassVar[tuple[str, ...]] = (
         "Limit queries to well below the number of inputs times that of training points over that of outputs.",
         "Answer labels only, or round to three decimals; then audit again.",

@@ -21,11 +21,11 @@ from divulge.contract import (
     Finding,
     Gradients,
     Score,
-    TaxonomyId,
     Truth,
     Verdict,
     Weights,
     option_class,
+    taxonomies,
 )
 from divulge.errors import BadInput, BudgetSpent, NotApplicable, TargetFailed
 from divulge.solvers.piecewise import links
@@ -47,11 +47,7 @@ class GradientExtraction(Attack[Gradients, Weights]):
     name: ClassVar[str] = "gradient-extraction"
     asks: ClassVar[int] = 1_000
     paper: ClassVar[str] = "Milli et al. 2018, Model Reconstruction from Model Explanations, arXiv:1807.05185"
-    taxonomy: ClassVar[tuple[TaxonomyId, ...]] = (
-        TaxonomyId("NIST AI 100-2", "E2025", "NISTAML.031"),
-        TaxonomyId("MITRE ATLAS", "5", "AML.T0024.002"),
-        TaxonomyId("OWASP ML Top 10", "2023", "ML05"),
-    )
+    taxonomy = taxonomies.EXTRACTION
     remedy: ClassVar[tuple[str, ...]] = (
         "Count the weights of a network as public once anybody can ask for raw gradients, or for explanations made of them.",
         "Explain with a coarse summary instead: a few largest features, rounded to one decimal; then audit again.",

@@ -19,9 +19,9 @@ from divulge.contract import (
     Parameters,
     Predictions,
     Score,
-    TaxonomyId,
     Truth,
     option_class,
+    taxonomies,
 )
 from divulge.errors import NotApplicable
 from divulge.solvers.shared import affine
@@ -59,11 +59,7 @@ class LinearExtraction(Attack[Predictions, Parameters]):
         "Tramèr et al. 2016, Stealing Machine Learning Models via Prediction APIs, arXiv:1609.02943; "
         "Milli et al. 2018, Model Reconstruction from Model Explanations, arXiv:1807.05185"
     )
-    taxonomy: ClassVar[tuple[TaxonomyId, ...]] = (
-        TaxonomyId("NIST AI 100-2", "E2025", "NISTAML.031"),
-        TaxonomyId("MITRE ATLAS", "5", "AML.T0024.002"),
-        TaxonomyId("OWASP ML Top 10", "2023", "ML05"),
-    )
+    taxonomy = taxonomies.EXTRACTION
     remedy: ClassVar[tuple[str, ...]] = (
         "Count the coefficients of a linear model as public once it answers scores or probabilities.",
         "Answer labels only, or probabilities of one decimal, and no gradients; then audit again.",

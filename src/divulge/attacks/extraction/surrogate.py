@@ -22,19 +22,14 @@ from divulge.contract import (
     Gradients,
     Predictions,
     Score,
-    TaxonomyId,
     Truth,
     option_class,
+    taxonomies,
 )
 from divulge.errors import NotApplicable
 from divulge.solvers.distillation.clusters import spread
 
 PAPER = "Milli et al. 2018, Model Reconstruction from Model Explanations, arXiv:1807.05185"
-TAXONOMY = (
-    TaxonomyId("NIST AI 100-2", "E2025", "NISTAML.031"),
-    TaxonomyId("MITRE ATLAS", "5", "AML.T0024.002"),
-    TaxonomyId("OWASP ML Top 10", "2023", "ML05"),
-)
 REMEDY = (
     "Answer labels or rounded probabilities instead of logits, and no gradients; then audit again.",
     "Limit and watch queries by customer: a copy needs fewer of them where gradients are answered.",
@@ -58,7 +53,7 @@ class Surrogate(Attack[tuple[Predictions, Candidates], Copy]):
     name: ClassVar[str] = "surrogate"
     asks: ClassVar[int] = 1_000
     paper: ClassVar[str] = PAPER
-    taxonomy: ClassVar[tuple[TaxonomyId, ...]] = TAXONOMY
+    taxonomy = taxonomies.EXTRACTION
     remedy: ClassVar[tuple[str, ...]] = REMEDY
 
     queries: PositiveInt = 100

@@ -18,10 +18,10 @@ from divulge.contract import (
     Finding,
     Predictions,
     Score,
-    TaxonomyId,
     Truth,
     Weights,
     option_class,
+    taxonomies,
 )
 from divulge.errors import BudgetSpent, NotApplicable, sentence
 from divulge.solvers.piecewise.check_points import CheckPoints, Unsuitable
@@ -53,11 +53,7 @@ class ValueExtraction(Attack[Predictions, Weights]):
         "Carlini, Jagielski and Mironov 2020, Cryptanalytic Extraction of Neural Network Models, arXiv:2003.04884; "
         "Milli et al. 2018, Model Reconstruction from Model Explanations, arXiv:1807.05185"
     )
-    taxonomy: ClassVar[tuple[TaxonomyId, ...]] = (
-        TaxonomyId("NIST AI 100-2", "E2025", "NISTAML.031"),
-        TaxonomyId("MITRE ATLAS", "5", "AML.T0024.002"),
-        TaxonomyId("OWASP ML Top 10", "2023", "ML05"),
-    )
+    taxonomy = taxonomies.EXTRACTION
     remedy: ClassVar[tuple[str, ...]] = (
         "Count the weights of a two-layer network as public once it answers logits or probabilities in full precision.",
         "Answer labels only, or round to three decimals, and refuse inputs outside the usual range; then audit again.",

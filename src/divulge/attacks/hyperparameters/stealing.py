@@ -21,11 +21,11 @@ from divulge.contract import (
     Fitted,
     Hyperparameters,
     Score,
-    TaxonomyId,
     TrainingData,
     Truth,
     Verdict,
     option_class,
+    taxonomies,
 )
 from divulge.errors import NotApplicable
 
@@ -41,11 +41,7 @@ class HyperparameterStealing(Attack[tuple[Fitted, TrainingData], Hyperparameters
     name: ClassVar[str] = "hyperparameters"
     raw: ClassVar[bool] = True
     paper: ClassVar[str] = "Wang and Gong 2018, Stealing Hyperparameters in Machine Learning, arXiv:1802.05351"
-    taxonomy: ClassVar[tuple[TaxonomyId, ...]] = (
-        TaxonomyId("NIST AI 100-2", "E2025", "NISTAML.031"),
-        TaxonomyId("MITRE ATLAS", "5", "AML.T0024.002"),
-        TaxonomyId("OWASP ML Top 10", "2023", "ML05"),
-    )
+    taxonomy = taxonomies.HYPERPARAMETERS
     remedy: ClassVar[tuple[str, ...]] = (
         "Count the hyperparameters as public once the parameters and the training data are.",
         "Release the parameters without the training data, or the predictions without the parameters.",

@@ -9,17 +9,16 @@ import numpy as np
 from pydantic import Field
 
 from divulge.attacks.membership import scoring
-from divulge.attacks.membership.scoring import TAXONOMY
 from divulge.contract import (
     Attack,
     Context,
     Finding,
     Membership,
     Scores,
-    TaxonomyId,
     Truth,
     Verdict,
     option_class,
+    taxonomies,
 )
 
 REMEDY = (
@@ -36,7 +35,7 @@ class ImportedMembership(Attack[Scores, Membership]):
     """Take another tool's scores for how much each record looks like a member."""
 
     name: ClassVar[str] = "imported-membership"
-    taxonomy: ClassVar[tuple[TaxonomyId, ...]] = TAXONOMY
+    taxonomy = taxonomies.MEMBERSHIP
     remedy: ClassVar[tuple[str, ...]] = REMEDY
 
     threshold: Annotated[float, Field(allow_inf_nan=False)] | None = None

@@ -13,7 +13,6 @@ from pydantic import Field, NonNegativeInt
 
 from divulge.attacks.membership import certificates, scoring
 from divulge.attacks.membership.claims import SURE, MembershipClaim
-from divulge.attacks.membership.scoring import TAXONOMY
 from divulge.contract import (
     Array,
     Attack,
@@ -24,10 +23,10 @@ from divulge.contract import (
     Membership,
     Predictions,
     Score,
-    TaxonomyId,
     Truth,
     Verdict,
     option_class,
+    taxonomies,
 )
 from divulge.errors import BadInput, NotApplicable
 from divulge.solvers.statistics.comparison import more_often
@@ -49,7 +48,7 @@ class MarginMembership(Attack[tuple[Predictions, Candidates], Membership]):
     name: ClassVar[str] = "margin-membership"
     asks: ClassVar[int] = 500
     paper: ClassVar[str] = certificates.PAPER
-    taxonomy: ClassVar[tuple[TaxonomyId, ...]] = TAXONOMY
+    taxonomy = taxonomies.MEMBERSHIP
     remedy: ClassVar[tuple[str, ...]] = (
         "Answer with the class alone, or with probabilities of two or three digits: the rule reads how far it is decided.",
         "Train with differential privacy; stopping early and weight decay did not help where this was tried.",

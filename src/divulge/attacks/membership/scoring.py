@@ -18,7 +18,6 @@ from divulge.contract import (
     ImagePairs,
     Membership,
     Score,
-    TaxonomyId,
     TrainingData,
     Truth,
     Verdict,
@@ -27,11 +26,6 @@ from divulge.errors import BadInput
 from divulge.solvers.shared import similarity
 from divulge.solvers.statistics import roc
 
-TAXONOMY = (
-    TaxonomyId("NIST AI 100-2", "E2025", "NISTAML.033"),
-    TaxonomyId("MITRE ATLAS", "5", "AML.T0024.000"),
-    TaxonomyId("OWASP ML Top 10", "2023", "ML04"),
-)
 LEVELS = (0.01, 0.001)
 "False-positive rates at which attacks on membership are compared."
 AUC, ADVANTAGE, ACCURACY, EPSILON = "AUC", "advantage", "accuracy", "ε at least"

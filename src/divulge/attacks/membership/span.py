@@ -10,7 +10,6 @@ from scipy.stats import binom
 
 from divulge.attacks.membership import scoring
 from divulge.attacks.membership.claims import MembershipClaim
-from divulge.attacks.membership.scoring import TAXONOMY
 from divulge.contract import (
     Array,
     Attack,
@@ -21,11 +20,11 @@ from divulge.contract import (
     Histogram,
     Membership,
     Score,
-    TaxonomyId,
     Truth,
     Verdict,
     Weights,
     option_class,
+    taxonomies,
 )
 from divulge.errors import BadInput, NotApplicable
 from divulge.solvers.images import layouts
@@ -53,7 +52,7 @@ class SpanMembership(Attack[tuple[Directions, Candidates], Membership]):
 
     name: ClassVar[str] = "span-membership"
     paper: ClassVar[str] = "beyond Smorodinsky et al. 2024, arXiv:2410.07632, and Haim et al. 2022, arXiv:2206.07758"
-    taxonomy: ClassVar[tuple[TaxonomyId, ...]] = TAXONOMY
+    taxonomy = taxonomies.MEMBERSHIP
     remedy: ClassVar[tuple[str, ...]] = (
         "Do not publish the weights: who can only ask for values cannot see the span.",
         "Train with differential privacy, or from weights as large as torch's own without weight decay; audit again.",

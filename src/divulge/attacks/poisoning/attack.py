@@ -33,21 +33,16 @@ from divulge.contract import (
     Finding,
     Pipeline,
     Poison,
-    TaxonomyId,
     Truth,
     Verdict,
     option_class,
+    taxonomies,
 )
 from divulge.errors import AttackFailed, BadInput, NotApplicable
 
 PAPER = (
     "Carnerero-Cano et al. 2021, Regularization Can Help Mitigate Poisoning Attacks... with the Right Hyperparameters, "
     "arXiv:2105.10948"
-)
-TAXONOMY = (
-    TaxonomyId("NIST AI 100-2", "E2025", "NISTAML.013"),
-    TaxonomyId("MITRE ATLAS", "5", "AML.T0020"),
-    TaxonomyId("OWASP ML Top 10", "2023", "ML02"),
 )
 MEMORY = 6e9
 "Bytes that the attack may take, which leaves something of 8 GB to others."
@@ -73,7 +68,7 @@ class Poisoning(Attack[Pipeline, Poison]):
     name: ClassVar[str] = "poisoning"
     paper: ClassVar[str] = PAPER
     scored_by: ClassVar[type[Access]] = Candidates
-    taxonomy: ClassVar[tuple[TaxonomyId, ...]] = TAXONOMY
+    taxonomy = taxonomies.POISONING
     remedy: ClassVar[tuple[str, ...]] = (
         "Re-tune the penalty whenever the training data change, on validation points that outsiders cannot contribute to.",
         "Check contributed labels against those of their nearest neighbours, and distances to their class, before training; "

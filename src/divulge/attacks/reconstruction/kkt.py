@@ -12,8 +12,8 @@ from pydantic import PositiveInt
 from divulge.arrays import Layers
 from divulge.attacks.reconstruction import claims, scoring
 from divulge.attacks.reconstruction.claims import Claims
-from divulge.attacks.reconstruction.scoring import PAPER, REMEDY, TAXONOMY
-from divulge.contract import Array, Attack, Context, Finding, TrainingData, Truth, Weights, option_class
+from divulge.attacks.reconstruction.scoring import PAPER, REMEDY
+from divulge.contract import Array, Attack, Context, Finding, TrainingData, Truth, Weights, option_class, taxonomies
 from divulge.errors import BadInput, NotApplicable
 from divulge.solvers.images import layouts
 from divulge.solvers.images.layouts import Layout
@@ -61,7 +61,7 @@ class KktReconstruction(Attack[Weights, TrainingData]):
     name: ClassVar[str] = "kkt-reconstruction"
     title: ClassVar[str] = "KKT reconstruction"
     paper: ClassVar[str] = PAPER
-    taxonomy = TAXONOMY
+    taxonomy = taxonomies.RECONSTRUCTION
     remedy: ClassVar[tuple[str, ...]] = REMEDY
 
     count: PositiveInt | None = None

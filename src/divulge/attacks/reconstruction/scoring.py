@@ -18,7 +18,6 @@ from divulge.contract import (
     Directions,
     Finding,
     Score,
-    TaxonomyId,
     TrainingData,
     Truth,
     Verdict,
@@ -28,11 +27,6 @@ from divulge.solvers.shared import similarity
 from divulge.solvers.statistics import roc
 
 PAPER = "Haim et al. 2022, Reconstructing Training Data from Trained Neural Networks, arXiv:2206.07758"
-TAXONOMY = (
-    TaxonomyId("NIST AI 100-2", "E2025", "NISTAML.032"),
-    TaxonomyId("MITRE ATLAS", "5", "AML.T0024.001"),
-    TaxonomyId("OWASP ML Top 10", "2023", "ML03"),
-)
 REMEDY = (
     "Do not publish the weights, or train with differential privacy; then audit again.",
     "Train on more points and for fewer epochs: networks that fit few points perfectly show them most.",

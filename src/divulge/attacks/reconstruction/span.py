@@ -12,7 +12,7 @@ from pydantic import PositiveInt
 
 from divulge.attacks.reconstruction import claims, scoring
 from divulge.attacks.reconstruction.claims import Claims
-from divulge.attacks.reconstruction.scoring import PAPER, TAXONOMY
+from divulge.attacks.reconstruction.scoring import PAPER
 from divulge.contract import (
     Array,
     Attack,
@@ -26,6 +26,7 @@ from divulge.contract import (
     Truth,
     Weights,
     option_class,
+    taxonomies,
 )
 from divulge.errors import BadInput, NotApplicable
 from divulge.solvers.images import layouts
@@ -68,7 +69,7 @@ class SpanReconstruction(Attack[Directions, TrainingData]):
 
     name: ClassVar[str] = "span-reconstruction"
     paper: ClassVar[str] = PAPER
-    taxonomy = TAXONOMY
+    taxonomy = taxonomies.RECONSTRUCTION
     remedy: ClassVar[tuple[str, ...]] = (
         "Train with differential privacy, the only remedy with a guarantee; then audit again.",
         "Train by Adam, or by descent without weight decay: decay removes the start, under which images are hidden.",

@@ -18,11 +18,11 @@ from divulge.contract import (
     Context,
     Finding,
     Predictions,
-    TaxonomyId,
     TrainingData,
     Truth,
     Weights,
     option_class,
+    taxonomies,
 )
 from divulge.errors import AttackFailed, BadInput, NotApplicable
 from divulge.solvers.piecewise.breakpoints_by_value import Broken, TooManyKinks, find_kinks, measure_noise
@@ -30,11 +30,6 @@ from divulge.solvers.univariate import margin_minima, polyline
 from divulge.solvers.univariate.polyline import Piecewise
 
 PAPER = "Smorodinsky et al. 2024, Provable Privacy Attacks on Trained Shallow Neural Networks, arXiv:2410.07632"
-TAXONOMY = (
-    TaxonomyId("NIST AI 100-2", "E2025", "NISTAML.032"),
-    TaxonomyId("MITRE ATLAS", "5", "AML.T0024.001"),
-    TaxonomyId("OWASP ML Top 10", "2023", "ML03"),
-)
 REMEDY = (
     "Count training points as public once the weights, or exact values, of a network with one input are.",
     "Stop training well before only the margin grows, or train with differential privacy; then audit again.",
@@ -61,7 +56,7 @@ class UnivariateReconstruction(Attack[Weights, TrainingData]):
 
     name: ClassVar[str] = "univariate-reconstruction"
     paper: ClassVar[str] = PAPER
-    taxonomy: ClassVar[tuple[TaxonomyId, ...]] = TAXONOMY
+    taxonomy = taxonomies.RECONSTRUCTION
     remedy: ClassVar[tuple[str, ...]] = REMEDY
 
     margin: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
@@ -94,7 +89,7 @@ class UnivariateFromValues(Attack[Predictions, TrainingData]):
     name: ClassVar[str] = "univariate-from-values"
     asks: ClassVar[int] = 300
     paper: ClassVar[str] = PAPER
-    taxonomy: ClassVar[tuple[TaxonomyId, ...]] = TAXONOMY
+    taxonomy = taxonomies.INVERSION
     remedy: ClassVar[tuple[str, ...]] = REMEDY
 
     margin: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None

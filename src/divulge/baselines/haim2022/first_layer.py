@@ -7,9 +7,19 @@ from typing import ClassVar
 import numpy as np
 from pydantic import PositiveInt
 
-from divulge.attacks.reconstruction.scoring import FIRST_LAYER, PAPER, REMEDY, TAXONOMY
+from divulge.attacks.reconstruction.scoring import FIRST_LAYER, PAPER, REMEDY
 from divulge.baselines.haim2022.scoring import POWER, scored
-from divulge.contract import Baseline, Context, Finding, TaxonomyId, TrainingData, Truth, Verdict, Weights, option_class
+from divulge.contract import (
+    Baseline,
+    Context,
+    Finding,
+    TrainingData,
+    Truth,
+    Verdict,
+    Weights,
+    option_class,
+    taxonomies,
+)
 from divulge.solvers.shared.similarity import scaled
 
 
@@ -19,7 +29,7 @@ class FirstLayerImages(Baseline[Weights, TrainingData]):
 
     name: ClassVar[str] = "first-layer-images"
     paper: ClassVar[str] = PAPER
-    taxonomy: ClassVar[tuple[TaxonomyId, ...]] = TAXONOMY
+    taxonomy = taxonomies.RECONSTRUCTION
     remedy: ClassVar[tuple[str, ...]] = REMEDY
 
     count: PositiveInt = 1000

@@ -7,19 +7,19 @@ from typing import Annotated, ClassVar
 import numpy as np
 from pydantic import Field, PositiveInt
 
-from divulge.attacks.reconstruction.scoring import PAPER, REMEDY, TAXONOMY
+from divulge.attacks.reconstruction.scoring import PAPER, REMEDY
 from divulge.baselines.haim2022.scoring import POWER, scored
 from divulge.contract import (
     Array,
     Baseline,
     Context,
     Finding,
-    TaxonomyId,
     TrainingData,
     Truth,
     Verdict,
     Weights,
     option_class,
+    taxonomies,
 )
 
 STEPS, STARTS = (1e-6, 1.0), (1e-7, 1.0)
@@ -34,7 +34,7 @@ class ModelInversion(Baseline[Weights, TrainingData]):
 
     name: ClassVar[str] = "model-inversion"
     paper: ClassVar[str] = PAPER
-    taxonomy: ClassVar[tuple[TaxonomyId, ...]] = TAXONOMY
+    taxonomy = taxonomies.INVERSION
     remedy: ClassVar[tuple[str, ...]] = REMEDY
 
     count: PositiveInt = 200

@@ -16,11 +16,11 @@ from divulge.contract import (
     Finding,
     Gradients,
     Score,
-    TaxonomyId,
     Truth,
     Verdict,
     Weights,
     option_class,
+    taxonomies,
 )
 from divulge.errors import AttackFailed, NotApplicable
 from divulge.solvers.piecewise import explanation_kind
@@ -42,11 +42,7 @@ class PublishedExtraction(Baseline[Gradients, Weights]):
 
     name: ClassVar[str] = "published-extraction"
     paper: ClassVar[str] = "Milli et al. 2018, Model Reconstruction from Model Explanations, arXiv:1807.05185"
-    taxonomy: ClassVar[tuple[TaxonomyId, ...]] = (
-        TaxonomyId("NIST AI 100-2", "E2025", "NISTAML.031"),
-        TaxonomyId("MITRE ATLAS", "5", "AML.T0024.002"),
-        TaxonomyId("OWASP ML Top 10", "2023", "ML05"),
-    )
+    taxonomy = taxonomies.EXTRACTION
     remedy: ClassVar[tuple[str, ...]] = (
         "Count the weights of a small network as public once it answers raw gradients.",
         "Do not take this attack's failure for safety: it is a baseline, and stronger attacks need neither the number of "

@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from pydantic import Field, PositiveFloat, PositiveInt
 
-from divulge.attacks.poisoning.attack import PAPER, TAXONOMY, Bounds, Poisoning
+from divulge.attacks.poisoning.attack import PAPER, Bounds, Poisoning
 from divulge.attacks.poisoning.campaign import cross_validated
 from divulge.attacks.poisoning.learners import BY_NAME, PipelineLearner, Regime, learner_of, test_points
 from divulge.attacks.poisoning.outcome import CERTAIN, paired_p_value
@@ -27,10 +27,10 @@ from divulge.contract import (
     Poison,
     Score,
     Study,
-    TaxonomyId,
     Truth,
     Verdict,
     option_class,
+    taxonomies,
 )
 from divulge.defences import partition
 from divulge.defences.run_off import RunOff
@@ -83,7 +83,7 @@ class PoisoningDefences(Study[Pipeline]):
     asset: ClassVar[str] = "integrity"
     paper: ClassVar[str] = PAPER
     scored_by: ClassVar[type[Access]] = Candidates
-    taxonomy: ClassVar[tuple[TaxonomyId, ...]] = TAXONOMY
+    taxonomy = taxonomies.POISONING
     remedy: ClassVar[tuple[str, ...]] = (
         "Choose the defence with the least error against the attack that knows it, and look at what it costs on clean data.",
         *Poisoning.remedy[2:],
