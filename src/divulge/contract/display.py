@@ -1,8 +1,8 @@
 """The door to notebooks: what shows values there registers in the entry-point group `divulge.displays`.
 
 A cell shows a value by its `_repr_html_`. Values live down here; what draws them lives far above, with libraries that not
-every installation has. So a value asks through this door, as models in memory are read through that of `reading`, and nothing
-is loaded before a cell shows something.
+every installation has. So a value asks through this door, as models in memory are read through that of `reading`; and
+nothing is loaded before a cell shows something.
 """
 
 from __future__ import annotations
