@@ -87,7 +87,9 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
         patch.setenv("JUPYTER_PLATFORM_DIRS", "1")
         # Sockets that are files: free ports may be taken before the kernel has them.
         manager = AsyncKernelManager(kernel_name="python3", transport="ipc", ip=str(home / "k"))
-        client = Client(notebook, km=manager, timeout=PATIENCE, startup_timeout=PATIENCE, resources={"metadata": {"path": home}})
+        client = Client(
+            notebook, km=manager, timeout=PATIENCE, startup_timeout=PATIENCE, resources={"metadata": {"path": home}}
+        )
         client.ran = Ran(notebook.cells, [Counter() for _ in codes], [[] for _ in codes])
         client.execute(cleanup_kc=True)
     return client.ran

@@ -27,7 +27,7 @@ from divulge.report.paths import Paths
 
 ROOM = 1_500_000
 "Characters of drawings in one cell: a notebook holds many cells, and is read and saved whole."
-SVG = 150_000
+SVG = 200_000
 "Characters of a chart as SVG; one with more shapes is a picture of its pixels, which takes a tenth of that."
 SIZE = {"width": 520, "height": 240}
 "Of a chart's axes: a cell is narrower than a page."
