@@ -28,8 +28,10 @@ LENGTH = 200
 SOFT = "opacity:.7;font-size:.9em"
 TRACK = "height:.45em;max-width:32em;margin:.4em 0;border-radius:.3em;overflow:hidden;background:rgba(128,128,128,.3)"
 FILL = "height:100%;background:#c8371f"
-TONES = {"leak": "font-weight:700", "none found": "", "not applicable": SOFT, "failed": "font-style:italic"}
-"Words carry the verdict; no theme of a notebook can hide these."
+BADGE = (
+    "display:inline-block;padding:0 .55em;border:1px solid currentColor;border-radius:1em;font-size:.82em;white-space:nowrap"
+)
+LEAK = f"{BADGE};background:#c8371f;border-color:#c8371f;color:#fff;font-weight:600"
 
 
 class Display:
@@ -85,7 +87,7 @@ class Cell:
         self.bar: Bar | None = None
         self.traffic = ""
         self.lines: list[tuple[str, str]] = []
-        "Style and text of each."
+        "The verdict of each where it has one, and what it says."
 
     def starts(self, step: Step) -> None:
         self.bar = Bar(_called(step))
@@ -97,12 +99,12 @@ class Cell:
         self._update()
 
     def log(self, sentence: str) -> None:
-        self.lines.append((SOFT, sentence))
+        self.lines.append(("", sentence))
         self._update()
 
     def ends(self, step: Step, finding: Finding[Any], kept: bool) -> None:
         again = " (kept from an earlier run)" if kept else ""
-        self.lines.append((TONES[finding.verdict.value], f"{finding.verdict}: {_called(step)}{again}: {finding.summary}"))
+        self.lines.append((finding.verdict.value, f"{_called(step)}{again}: {finding.summary}"))
         self.bar = None
         self._update(now=True)  # nothing may come after the last one
 
@@ -113,14 +115,15 @@ class Cell:
     def _update(self, *, now: bool = False) -> None:
         if not (now or self.display.due):
             return
-        last = [(style, line if len(line) <= LENGTH else f"{line[:LENGTH]}…") for style, line in self.lines[-LINES:]]
+        last = [(verdict, said if len(said) <= LENGTH else f"{said[:LENGTH]}…") for verdict, said in self.lines[-LINES:]]
         if len(self.lines) > len(last):
-            last.insert(0, (SOFT, f"{len(self.lines) - len(last)} lines before these"))
-        below = [*last, *([(SOFT, self.traffic)] if self.traffic else [])]
-        rows = "".join(f'<div style="{style}">{escape(line)}</div>' for style, line in below)
+            last.insert(0, ("", f"{len(self.lines) - len(last)} lines before these"))
+        below = [*last, *([("", self.traffic)] if self.traffic else [])]
+        rows = "".join(f"<div>{_line(*line)}</div>" for line in below)
         bar = self.bar.html() if self.bar else ""
-        html = f'<div style="color:inherit;line-height:1.5;overflow-wrap:anywhere">{rows}{bar}</div>'
-        self.display.show(html, "\n".join([*(line for _, line in below), *([str(self.bar)] if self.bar else [])]))
+        html = f'<div style="color:inherit;line-height:1.7;overflow-wrap:anywhere">{rows}{bar}</div>'
+        text = [f"{verdict}: {said}" if verdict else said for verdict, said in below]
+        self.display.show(html, "\n".join([*text, *([str(self.bar)] if self.bar else [])]))
 
 
 def observer() -> Observer | None:
@@ -144,6 +147,12 @@ def bar(title: str) -> Iterator[Progress]:
         if display.shown:
             told = f"{title}: {_seconds(work.elapsed)}"
             display.show(f'<div style="{SOFT}">{escape(told)}</div>', told)
+
+
+def _line(verdict: str, said: str) -> str:
+    style = LEAK if verdict == "leak" else BADGE
+    shown = f'<span style="{style}">{verdict}</span> {escape(said)}'
+    return shown if verdict else f'<span style="{SOFT}">{escape(said)}</span>'
 
 
 def _called(step: Step) -> str:

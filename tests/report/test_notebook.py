@@ -140,7 +140,7 @@ def test_fragments_hold_no_script_and_nothing_from_outside(record: Record) -> No
 
 
 def test_charts_of_one_notebook_share_no_id() -> None:
-    one, other = (notebook.figure(replace(FIGURES[2], title=title)) for title in ("one", "another"))  # type: ignore[type-var]
+    one, other = (notebook.figure(replace(FIGURES[2], title=title)) for title in ("one", "another"))
     assert notebook.figure(FIGURES[2]).count("gradient") > 1
     ids = [re.findall(r'id="([^"]*)"', shown) for shown in (one, other)]
     assert ids[0]
@@ -158,6 +158,7 @@ def test_hostile_text_is_text() -> None:
         assert HOSTILE.replace("`", "") in text(one).replace("`", "")
 
 
+@pytest.mark.slow
 def test_a_cell_stays_small_however_much_a_finding_holds() -> None:
     million = (np.arange(1e6), RNG.normal(size=1_000_000))
     noise = RNG.uniform(size=(100, 64, 64, 3))
