@@ -99,7 +99,7 @@ def _highest(loot: Membership) -> str:
 
 
 def _points(loot: TrainingData | Poison) -> Loot:
-    rows = [("points", f"{len(loot.X):,}"), ("features", f"{loot.X.shape[1]:,}")]
+    rows = [("points", f"{loot.X.shape[0]:,}"), ("features", f"{loot.X.shape[1]:,}")]
     if loot.shape is not None:
         rows.append(("shape of one point", wording.shape(loot.shape)))
     if loot.y is not None:
