@@ -127,8 +127,7 @@ def test_the_stolen_pictures_are_on_the_first_screen(chromium: Browser, file: Pa
         assert 0 < made.ask(low) < 900
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [PHONE, DESKTOP])
+@pytest.mark.parametrize(("width", "scheme"), [(PHONE, "light"), (DESKTOP, "dark")])
 def test_whoever_does_not_see_the_page_can_use_it(chromium: Browser, file: Path, width: int, scheme: Scheme) -> None:
     """No rule of axe-core is broken, folded or unfolded."""
     with visit(chromium, file, width, scheme) as made:

@@ -22,7 +22,7 @@ import jinja2
 from markupsafe import Markup, escape
 
 from divulge.contract import ASSETS, Access, Figure, Finding, ImagePairs, Record, Verdict
-from divulge.report import headline, loot, overview, pictures, scores, severity, wording
+from divulge.report import headline, loot, opening, overview, pictures, scores, severity, wording
 from divulge.report.paths import Paths
 
 ROOM = 1_500_000
@@ -89,9 +89,10 @@ def audit(record: Record, report: Path | None = None) -> str:
     leaks = overview.leaks(record)
     by_asset = {asset: [leak for leak in leaks if leak.asset == asset] for asset in _assets(leaks)}
     first = [leak.edge.finding for leak in leaks]
+    opened = opening.opening(record)
     rest = [finding for finding in record.findings if finding.verdict is not Verdict.LEAK]
     return _filled(
-        "audit", record=record, sentences=headline.sentences(record), by_asset=by_asset, stolen=_stolen(first),
+        "audit", record=record, sentences=headline.sentences(record), by_asset=by_asset, stolen=opened.showcase,
         findings=[*first, *rest][:ROWS], more=max(0, len(record.findings) - ROWS), report=report,
         address=None if report is None else quote(report.as_posix()) if not report.is_absolute() else report.as_uri(),
     )  # fmt: skip
@@ -110,16 +111,6 @@ def figure(figure: Figure) -> str:
 def _assets(leaks: Iterable[overview.Leak]) -> list[str]:
     named = {leak.asset for leak in leaks}
     return [*(asset for asset in ASSETS if asset in named), *sorted(named - set(ASSETS))]
-
-
-def _stolen(leaks: Iterable[Finding[Any]]) -> pictures.Gallery | None:
-    """Pictures of the worst leak that has any."""
-    for leak in leaks:
-        for pairs in (one for one in leak.figures if isinstance(one, ImagePairs)):
-            return pictures.pairs(pairs)
-        if leak.loot is not None and (gallery := loot.describe(leak.loot).gallery):
-            return replace(gallery, title=wording.kind(leak.loot.kind))
-    return None
 
 
 def _drawings(figures: Iterable[Figure]) -> tuple[list[Drawing], int]:

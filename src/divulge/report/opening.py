@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from divulge.contract import ImagePairs, Record, Remedy, TrainingData, Verdict
 from divulge.report import headline, loot, overview, pictures, severity, wording
@@ -135,5 +135,5 @@ def _showcase(found: list[Leak]) -> pictures.Gallery | None:
             if isinstance(figure, ImagePairs) and len(figure.left):
                 return pictures.pairs(figure, SHOWN)
         if won.shape is not None and len(won.X):
-            return pictures.points(won.X, won.shape, None, "picture won", SHOWN)
+            return replace(pictures.points(won.X, won.shape, None, "picture won", SHOWN), title="Pictures that came out")
     return None
