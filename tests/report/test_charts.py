@@ -256,6 +256,17 @@ def test_a_chart_carries_no_address_and_cannot_end_its_element(record: Record) -
                 assert json.loads(text)["spec"]["width"] == "container"
 
 
+def test_every_chart_is_drawn_with_its_axes_and_the_names_it_tells_apart(record: Record) -> None:
+    figures = [figure for finding in record.findings for figure in finding.figures if type(figure) in charts.DRAWN]
+    assert {type(figure) for figure in figures} == set(charts.DRAWN)
+    for figure in figures:
+        assert isinstance(figure, Curve | HeatMap | Histogram | Scatter)
+        groups = figure.series if isinstance(figure, Curve) else figure.groups
+        svg = rendered(charts.DRAWN[type(figure)](figure))
+        for name in (figure.x, *groups) if len(groups) > 1 else (figure.x,):
+            assert f">{name}</text>" in svg
+
+
 def test_maps_beside_each_other_may_share_their_colours() -> None:
     side = np.array([0.0, 1.0])
     for over in ({}, POINT):
