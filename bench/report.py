@@ -64,8 +64,8 @@ def look(browser: Browser, file: Path, width: int, height: int) -> str:
     shown = sum(bottom <= height for bottom in pictures)
     return (
         f"{tall / height:.1f} screens, {words:,} words; what leaked, how badly and what to do end at {ends / height:.2f} "
-        f"screens; {shown} of {len(pictures)} stolen and original pictures on the first; axe-core: {folded} violations folded, "
-        f"{unfolded} unfolded"
+        f"screens; {shown} of {len(pictures)} stolen and original pictures on the first; axe-core: {folded} violations "
+        f"folded, {unfolded} unfolded"
     )
 
 

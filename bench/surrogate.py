@@ -9,8 +9,8 @@ import csv
 from dataclasses import replace
 from pathlib import Path
 
-import altair as alt
 import numpy as np
+import vl_convert
 
 from divulge import Candidates, Context, datasets, victims
 from divulge.attacks import Surrogate
@@ -108,18 +108,28 @@ def write(options, rows):
     for column, score in enumerate(SCORES, 3):
         chart = drawn([{"learned from": row[0], "queries": row[1], "score": row[column]} for row in rows], name, score)
         path = options.out / f"{name}-{score.split()[0]}"
-        chart.save(f"{path}.svg")
-        chart.save(f"{path}.html", inline=True)
+        Path(f"{path}.svg").write_text(vl_convert.vegalite_to_svg(chart))
+        Path(f"{path}.html").write_text(vl_convert.vegalite_to_html(chart, bundle=True))
 
 
 def drawn(points, name, score):
     """Means as lines, with the range over the repeats around them."""
-    base = alt.Chart(alt.Data(values=points), title=name, width=420, height=280).encode(
-        x=alt.X("queries:Q", scale=alt.Scale(type="log")), color=alt.Color("learned from:N", sort=None)
-    )
-    axis = alt.Y("mean(score):Q", title=score, scale=alt.Scale(zero=False))
-    band = base.mark_area(opacity=0.2).encode(y=alt.Y("min(score):Q", title=score), y2="max(score):Q")
-    return band + base.mark_line(point=True).encode(y=axis)
+    height = {"field": "score", "type": "quantitative", "title": score, "scale": {"zero": False}}
+    band = {"y": {**height, "aggregate": "min"}, "y2": {"field": "score", "aggregate": "max"}}
+    return {
+        "title": name,
+        "width": 420,
+        "height": 280,
+        "data": {"values": points},
+        "encoding": {
+            "x": {"field": "queries", "type": "quantitative", "scale": {"type": "log"}},
+            "color": {"field": "learned from", "type": "nominal", "sort": None},
+        },
+        "layer": [
+            {"mark": {"type": "area", "opacity": 0.2}, "encoding": band},
+            {"mark": {"type": "line", "point": True}, "encoding": {"y": {**height, "aggregate": "mean"}}},
+        ],
+    }
 
 
 if __name__ == "__main__":

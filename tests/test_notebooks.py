@@ -192,7 +192,7 @@ def test_a_cell_falls_back_to_text_where_a_library_is_missing_and_nothing_is_loa
 import sys, divulge
 from divulge.contract import Curve, Finding, Record
 import numpy as np
-assert not {"divulge.report", "IPython", "altair", "jinja2", "torch"} & set(sys.modules)
+assert not {"divulge.report", "IPython", "vl_convert", "jinja2", "torch"} & set(sys.modules)
 finding = Finding.none_found("nothing", power="much", figures=(Curve("c", "x", "y", {"a": (np.arange(3), np.arange(3))}),))
 if sys.argv[1]: sys.modules[sys.argv[1]] = None
 print(finding._repr_html_())
@@ -200,11 +200,11 @@ print("text:", finding)
 """
     said = {
         name: subprocess.run([sys.executable, "-c", script, name], capture_output=True, text=True, check=True).stdout
-        for name in ("", "jinja2", "PIL", "altair", "vl_convert")
+        for name in ("", "jinja2", "PIL", "vl_convert")
     }
     assert "<svg " in said[""]
     assert said["jinja2"] == said["PIL"] == "None\ntext: Finding(none found: nothing)\n"
-    for name in ("altair", "vl_convert"):
+    for name in ("vl_convert",):
         assert f"Drawing this needs {name}: pip install" in said[name]
 
 

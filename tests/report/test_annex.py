@@ -1,4 +1,4 @@
-"""Findings stand under the entries of public lists, with their versions; what nobody tested is named, and nothing is promised."""
+"""Findings stand under the entries of public lists, with their versions, and what nobody tested is named."""
 
 from typing import Any
 

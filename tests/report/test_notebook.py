@@ -104,7 +104,7 @@ def test_an_audit_shows_its_headline_leaks_by_asset_every_verdict_and_its_report
     shown = Audit(record, Path("runs/of mine"))._repr_html_()
     assert shown is not None
     said = text(shown)
-    assert "3 of 5 attacks won something." in said
+    assert "gives away what it was trained on: 50 pictures, for 12,345 queries" in said
     assert re.search(r"training data (low|medium|high|critical) 1 Kkt reconstruction on weights of api", said)
     assert [said.count(f" {verdict} ") for verdict in ("none found", "not applicable", "failed")] == [1, 1, 1]
     assert '<a href="runs/of%20mine/report.html">' in shown

@@ -214,7 +214,7 @@ def test_an_empty_record_is_a_page() -> None:
 def test_importing_the_room_is_cheap_and_a_missing_library_is_named() -> None:
     script = (
         "import sys, divulge.report as report; from divulge.contract import Record; "
-        "assert not {'altair', 'jinja2', 'vl_convert', 'PIL'} & set(sys.modules); sys.modules['altair'] = None; "
+        "assert not {'jinja2', 'vl_convert', 'PIL'} & set(sys.modules); sys.modules['jinja2'] = None; "
         "from divulge.errors import BadInput\n"
         "try: report.render(Record('', (), ()))\n"
         "except BadInput as error: print(error)"
@@ -257,7 +257,7 @@ def hostile_record() -> Record:
     )
 
 
-@pytest.mark.parametrize("severity", ["critical", "high", "low"])
+@pytest.mark.parametrize("severity", ["high", "low"])
 def test_a_severity_is_a_word(html: str, severity: str) -> None:
     assert f'<span class="severity {severity}">{severity}</span>' in html
 

@@ -6,13 +6,13 @@ from divulge import storage
 from divulge.contract import Record
 from divulge.errors import BadInput
 
-_DRAWN_WITH = ("altair", "jinja2", "markupsafe", "PIL", "vl_convert")
+_DRAWN_WITH = ("jinja2", "markupsafe", "PIL", "vl_convert")
 
 
 def render(record: Record) -> str:
     """The report as HTML; nothing in it refers to anything outside it."""
     try:
-        from divulge.report import page  # brings altair along: only whoever draws a page pays for it
+        from divulge.report import page  # brings libraries along: only whoever draws a page pays for them
     except ModuleNotFoundError as missing:
         if missing.name not in _DRAWN_WITH:
             raise

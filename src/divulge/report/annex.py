@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
+from typing import Any
 
 from divulge.contract import Finding, Record, TaxonomyId, Verdict
 from divulge.contract.taxonomies import ALL
@@ -35,9 +36,15 @@ class Listed:
     "Entries about models such as these that no finding speaks of."
 
 
+Found = defaultdict[TaxonomyId, list[tuple[int, Finding[Any]]]]
+"Under each id, the findings with their numbers."
+
+
 def lists(record: Record) -> list[Listed]:
     """Every list that divulge knows, then those that only plug-ins or older runs name."""
-    under: dict[tuple[str, str], dict[TaxonomyId, list[tuple[int, Finding[object]]]]] = defaultdict(lambda: defaultdict(list))
+    under: dict[tuple[str, str], dict[TaxonomyId, list[tuple[int, Finding[object]]]]] = defaultdict(
+        lambda: defaultdict(list)
+    )
     for number, finding in enumerate(record.findings, 1):
         for told in finding.taxonomy:
             under[told.taxonomy, told.version][told].append((number, finding))
@@ -54,7 +61,7 @@ def lists(record: Record) -> list[Listed]:
     ]
 
 
-def _entry(told: TaxonomyId, findings: list[tuple[int, Finding[object]]]) -> Entry:
+def _entry(told: TaxonomyId, findings: list[tuple[int, Finding[Any]]]) -> Entry:
     outcome = next(verdict for verdict in _ORDER if any(finding.verdict is verdict for _, finding in findings))
     return Entry(told.id, told.title, outcome, tuple(number for number, finding in findings if finding.verdict is outcome))
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-
-import altair as alt
 
 COLOURS = [f"var(--series-{number})" for number in range(1, 7)]
 "Named in the style sheet, so that light, dark and print each have their own."
@@ -36,6 +34,8 @@ CONFIG: dict[str, Any] = {
 "Shared by every chart of a page. Colours are CSS, so a change of scheme needs no redrawing."
 
 Columns = Mapping[str, list[Any]]
+Json = dict[str, Any]
+"A part of a specification in Vega-Lite, as the browser reads it."
 
 
 @dataclass(frozen=True)
@@ -57,58 +57,75 @@ class Chart:
         return json.dumps({"spec": self.spec, "data": data}, separators=(",", ":")).replace("<", "\\u003c")
 
 
-def spec(layers: list[alt.Chart], title: str) -> dict[str, Any]:
-    """A specification that names every part itself: altair's own names count up from page to page."""
-    named = [layer.properties(name=f"layer {number}") for number, layer in enumerate(layers)]
-    whole = alt.layer(*named).properties(width="container", height=280, description=title)
-    made: dict[str, Any] = whole.to_dict(validate=False)
-    return {key: part for key, part in made.items() if key not in ("$schema", "config", "datasets")}
+def spec(layers: list[Json], title: str) -> Json:
+    return {"description": title, "width": "container", "height": 280, "layer": layers}
 
 
-def axis(title: str, values: Iterable[float | None], log: bool) -> dict[str, Any]:
+def layer(data: str, mark: Json, encoding: Json, **rest: Any) -> Json:
+    return {"data": {"name": data}, "mark": mark, "encoding": encoding, **rest}
+
+
+def axis(title: str, values: Iterable[float | None], log: bool) -> Json:
     """What x and y have in common; a logarithmic axis is marked at powers of ten."""
     known = [value for value in values if value is not None]
     low, high = (min(known), max(known)) if known else (1.0, 10.0)
     if low == high:
         low, high = (low / 2, high * 2) if log else (low - 0.5, high + 0.5)
+    shown: Json = {"type": "quantitative", "title": title}
     if not log:
-        return {"title": title, "scale": alt.Scale(domain=[low, high], nice=True, zero=False)}
+        return {**shown, "scale": {"domain": [low, high], "nice": True, "zero": False}}
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     powers = [float(f"1e{decade}") for decade in decades[:: math.ceil(len(decades) / TICKS)]]
     # Over less than two decades their powers are too few, and the browser marks what lies between.
-    ticks: dict[str, Any] = {"values": powers} if high / low > 100 else {"tickCount": TICKS}
-    return {
-        "title": title,
-        "scale": alt.Scale(type="log", domain=[low, high], nice=False),
-        "axis": alt.Axis(format=",~g", **ticks),
-    }
+    ticks: Json = {"values": powers} if high / low > 100 else {"tickCount": TICKS}
+    return {**shown, "scale": {"type": "log", "domain": [low, high], "nice": False}, "axis": {"format": ",~g", **ticks}}
 
 
-def colour(names: list[str], field: str, symbol: str | None = "square") -> alt.Color:
-    return alt.Color(f"{field}:N", scale=alt.Scale(domain=names, range=COLOURS), legend=legend(names, symbol))
+def colour(names: list[str], field: str, symbol: str | None = "square") -> Json:
+    return told_apart(names, field, COLOURS, legend(names, symbol))
 
 
-def dash(names: list[str], field: str) -> alt.StrokeDash:
-    return alt.StrokeDash(f"{field}:N", scale=alt.Scale(domain=names, range=DASHES), legend=legend(names, "stroke"))
+def dash(names: list[str], field: str) -> Json:
+    return told_apart(names, field, DASHES, legend(names, "stroke"))
 
 
-def shape(names: list[str], field: str) -> alt.Shape:
-    return alt.Shape(f"{field}:N", scale=alt.Scale(domain=names, range=SHAPES), legend=legend(names, None))
+def shape(names: list[str], field: str) -> Json:
+    return told_apart(names, field, SHAPES, legend(names, None))
 
 
-def legend(names: list[str], symbol: str | None) -> alt.Legend | None:
-    """One column of long names, two of short ones; none where there is nothing to tell apart.
+def told_apart(names: list[str], field: str, looks: Sequence[Any], legend: Json | None) -> Json:
+    """Each name looks its own way, in the order of the names."""
+    return {"field": field, "type": "nominal", "scale": {"domain": names, "range": looks}, "legend": legend}
 
-    Without a symbol each name has the shape of its points.
-    """
+
+def legend(names: list[str], symbol: str | None) -> Json | None:
+    """None where there is nothing to tell apart. Without a symbol each name has the shape of its points."""
     if len(names) < 2:
         return None
-    drawn: dict[str, Any] = {} if symbol is None else {"symbolType": symbol}
-    return alt.Legend(title=None, columns=1 if max(map(len, names)) > 20 else 2, **drawn)
+    return listed(names) if symbol is None else listed(names, symbolType=symbol)
 
 
-def tip(field: str, title: str) -> alt.Tooltip:
-    return alt.Tooltip(f"{field}:Q", title=title, format=".4~g")
+def listed(names: list[str], **drawn: Any) -> Json:
+    """A legend with one column of long names, or two of short ones."""
+    return {"title": None, "columns": 1 if max(map(len, names)) > 20 else 2, **drawn}
+
+
+def by_legend(field: str) -> Json:
+    """Lets the reader choose a name by its entry in the legend."""
+    return {"name": "chosen", "select": {"type": "point", "fields": [field]}, "bind": "legend"}
+
+
+def when_chosen(value: float, otherwise: float) -> Json:
+    """While nothing is chosen, everything is."""
+    return {"condition": [{"param": "chosen", "value": value}], "value": otherwise}
+
+
+def tip(field: str, title: str) -> Json:
+    return {"field": field, "type": "quantitative", "title": title, "format": ".4~g"}
+
+
+def name_tip(field: str) -> Json:
+    return {"field": field, "type": "nominal", "title": field}
 
 
 def _packed(column: list[Any]) -> list[Any] | dict[str, list[Any]]:

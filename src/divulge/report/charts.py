@@ -5,12 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import altair as alt
 import numpy as np
 
 from divulge.contract import Array, Curve, HeatMap, Histogram, Scatter
 from divulge.report import maps, thinning, wording
-from divulge.report.canvas import Chart, Columns, axis, colour, dash, shape, spec, tip
+from divulge.report.canvas import (
+    Chart,
+    Columns,
+    Json,
+    axis,
+    by_legend,
+    colour,
+    dash,
+    layer,
+    name_tip,
+    shape,
+    spec,
+    tip,
+    told_apart,
+    when_chosen,
+)
 
 HOVERED = 150
 "Points of a line that the pointer can find: each costs the browser a shape."
@@ -48,36 +62,36 @@ def curve(figure: Curve) -> Chart:
         lines["hover"] += found.tolist()
     names = list(figure.series)
     marks, areas = _marks(figure), _areas(figure, lines["y"])
-    x_axis = alt.X("x:Q", **axis(figure.x, [*lines["x"], *areas["x"], *marks.values()], figure.log_x))
+    across = {"field": "x", **axis(figure.x, [*lines["x"], *areas["x"], *marks.values()], figure.log_x)}
     height = axis(figure.y, [*lines["y"], *areas["low"], *areas["high"]], figure.log_y)
-    y_axis = alt.Y("y:Q", **height)
-    chosen = alt.selection_point(name="chosen", fields=["series"], bind="legend")
-    near = alt.selection_point(name="near", fields=["x", "series"], on="pointerover", clear="pointerout", empty=False)
-    base = alt.Chart(alt.NamedData("lines")).encode(x=x_axis, y=y_axis, color=colour(names, "series", "stroke"))
+    base = {"x": across, "y": {"field": "y", **height}, "color": colour(names, "series", "stroke")}
     dotted = max((len(x) for x, _ in figure.series.values()), default=0) <= DOTTED
-    drawn = base.mark_line(strokeWidth=2, point=alt.OverlayMarkDef(size=36) if dotted else False).encode(
-        strokeDash=dash(names, "series"),
-        opacity=alt.when(chosen).then(alt.value(1)).otherwise(alt.value(0.15)),
+    drawn = layer(
+        "lines",
+        {"type": "line", "strokeWidth": 2, "point": {"size": 36} if dotted else False},
+        {**base, "strokeDash": dash(names, "series"), "opacity": when_chosen(1, 0.15)},
+        params=[by_legend("series")],
     )
     # Wide circles that nobody sees catch the pointer; the one that did is shown by a dot.
-    catching = base.transform_filter("datum.hover == 1").mark_circle(size=300, opacity=0, aria=False)
-    tips = [alt.Tooltip("series:N", title="series"), tip("x", figure.x), tip("y", figure.y)]
-    caught = base.transform_filter(near).mark_circle(size=60, opacity=1, tooltip=False)
-    layers: list[alt.Chart] = [drawn.add_params(chosen), caught, catching.encode(tooltip=tips).add_params(near)]
-    data: dict[str, Columns] = {"lines": lines}
+    caught = layer(
+        "lines",
+        {"type": "circle", "size": 60, "opacity": 1, "tooltip": False},
+        base,
+        transform=[{"filter": {"param": "near", "empty": False}}],
+    )
+    under_pointer = {"type": "point", "fields": ["x", "series"], "on": "pointerover", "clear": "pointerout"}
+    catching = layer(
+        "lines",
+        {"type": "circle", "size": 300, "opacity": 0, "aria": False},
+        {**base, "tooltip": [name_tip("series"), tip("x", figure.x), tip("y", figure.y)]},
+        transform=[{"filter": "datum.hover == 1"}],
+        params=[{"name": "near", "select": under_pointer}],
+    )
+    layers, data = [drawn, caught, catching], {"lines": lines}
     if areas["x"]:
-        shaded = (
-            alt.Chart(alt.NamedData("areas"))
-            .mark_area(tooltip=False, aria=False)
-            .encode(
-                x=x_axis,
-                y=alt.Y("low:Q", **height),
-                y2="high:Q",
-                color=colour(names, "series", "stroke"),
-                fillOpacity=alt.when(chosen).then(alt.value(PALE)).otherwise(alt.value(PALE / 4)),
-            )
-        )
-        layers.insert(0, shaded)
+        low_and_high = {"y": {"field": "low", **height}, "y2": {"field": "high"}}
+        shaded = {**base, **low_and_high, "fillOpacity": when_chosen(PALE, PALE / 4)}
+        layers.insert(0, layer("areas", {"type": "area", "tooltip": False, "aria": False}, shaded))
         data["areas"] = areas
     _add_marks(layers, data, marks, lines["x"], figure.log_x)
     return Chart(figure.title, spec(layers, figure.title), data, _missing(missing), empty=not lines["x"])
@@ -96,30 +110,26 @@ def scatter(figure: Scatter) -> Chart:
         dots["y"] += thinning.rounded(y[kept])
         dots["group"] += [name] * len(kept)
     names, marks, lines = list(figure.groups), _marks(figure), _lines(figure)
-    x_axis = alt.X("x:Q", **axis(figure.x, [*dots["x"], *lines["x"], *marks.values()], figure.log_x))
-    y_axis = alt.Y("y:Q", **axis(figure.y, [*dots["y"], *lines["y"]], figure.log_y))
-    chosen = alt.selection_point(name="chosen", fields=["group"], bind="legend")
-    drawn = alt.Chart(alt.NamedData("dots"))
+    base = {
+        "x": {"field": "x", **axis(figure.x, [*dots["x"], *lines["x"], *marks.values()], figure.log_x)},
+        "y": {"field": "y", **axis(figure.y, [*dots["y"], *lines["y"]], figure.log_y)},
+    }
+    encoding = {
+        **base,
+        "color": colour(names, "group", None),
+        "shape": shape(names, "group"),
+        "opacity": when_chosen(0.7, 0.08),
+        "tooltip": [name_tip("group"), tip("x", figure.x), tip("y", figure.y)],
+    }
+    mark: Json = {"type": "point", "filled": True, "size": 40, "aria": False}
     if figure.lines:  # where points of several groups are the same, each has to be seen
         sizes = [RINGED * (len(names) - number) for number in range(len(names))]
-        size = alt.Size("group:N", scale=alt.Scale(domain=names, range=sizes), legend=None)
-        drawn = drawn.mark_point(filled=False, strokeWidth=2, aria=False).encode(size=size)
-    else:
-        drawn = drawn.mark_point(filled=True, size=40, aria=False)
-    encoded = drawn.encode(
-        x=x_axis,
-        y=y_axis,
-        color=colour(names, "group", None),
-        shape=shape(names, "group"),
-        opacity=alt.when(chosen).then(alt.value(0.7)).otherwise(alt.value(0.08)),
-        tooltip=[alt.Tooltip("group:N", title="group"), tip("x", figure.x), tip("y", figure.y)],
-    )
-    layers, data = [encoded.add_params(chosen)], {"dots": dots}
+        encoding["size"] = told_apart(names, "group", sizes, legend=None)
+        mark = {"type": "point", "filled": False, "strokeWidth": 2, "aria": False}
+    layers, data = [layer("dots", mark, encoding, params=[by_legend("group")])], {"dots": dots}
     if lines["x"]:
-        ground = alt.Chart(alt.NamedData("lines")).mark_line(
-            stroke="var(--soft)", strokeWidth=1.5, tooltip=False, aria=False
-        )
-        layers.insert(0, ground.encode(x=x_axis, y=y_axis, strokeDash=dash(list(figure.lines), "line")))
+        thin = {"type": "line", "stroke": "var(--soft)", "strokeWidth": 1.5, "tooltip": False, "aria": False}
+        layers.insert(0, layer("lines", thin, {**base, "strokeDash": dash(list(figure.lines), "line")}))
         data["lines"] = lines
     _add_marks(layers, data, marks, dots["x"], figure.log_x)
     left = f"{wording.count(crowded, 'more point')} would lie on those drawn." if crowded else ""
@@ -143,22 +153,21 @@ def histogram(figure: Histogram) -> Chart:
     names = list(groups)
     # Groups of different sizes are compared by share; one alone is counted.
     height, what = ("share", "share of group") if len(names) > 1 else ("count", "count")
-    chosen = alt.selection_point(name="chosen", fields=["group"], bind="legend")
-    drawn = alt.Chart(alt.NamedData("bars")).mark_bar(binSpacing=1, tooltip=True)
-    encoded = drawn.encode(
-        x=alt.X("low:Q", bin="binned", title=figure.x),
-        x2="high",
-        y=alt.Y(f"{height}:Q", stack=None, title=what),
-        color=colour(names, "group"),
-        opacity=alt.when(chosen).then(alt.value(0.6 if len(names) > 1 else 0.9)).otherwise(alt.value(0.08)),
-        tooltip=[
-            alt.Tooltip("group:N", title="group"), tip("low", "from"), tip("high", "to"),
-            alt.Tooltip("count:Q", title="count", format=","), tip("share", "share of group"),
+    encoding = {
+        "x": {"field": "low", "type": "quantitative", "bin": "binned", "title": figure.x},
+        "x2": {"field": "high"},
+        "y": {"field": height, "type": "quantitative", "stack": None, "title": what},
+        "color": colour(names, "group"),
+        "opacity": when_chosen(0.6 if len(names) > 1 else 0.9, 0.08),
+        "tooltip": [
+            name_tip("group"), tip("low", "from"), tip("high", "to"),
+            {**tip("count", "count"), "format": ","}, tip("share", "share of group"),
         ],
-    )  # fmt: skip
+    }  # fmt: skip
+    drawn = layer("bars", {"type": "bar", "binSpacing": 1, "tooltip": True}, encoding, params=[by_legend("group")])
     missing = sum(np.size(values) for values in figure.groups.values()) - len(pooled)
     note = f"{wording.count(missing, 'value')} not drawn: not finite." if missing else ""
-    return Chart(figure.title, spec([encoded.add_params(chosen)], figure.title), {"bars": bars}, note, empty=not bars["low"])
+    return Chart(figure.title, spec([drawn], figure.title), {"bars": bars}, note, empty=not bars["low"])
 
 
 def heat_map(figure: HeatMap) -> Chart:
@@ -174,16 +183,18 @@ def heat_map(figure: HeatMap) -> Chart:
     }
     numeric = np.asarray(figure.rows).dtype.kind in "iuf"
     upward = numeric and len(rows) > 1 and figure.rows[0] < figure.rows[-1]
-    drawn = alt.Chart(alt.NamedData("cells")).mark_rect(tooltip=True, aria=False)
-    encoded = drawn.encode(
-        x=alt.X("x:O", title=figure.x, sort=column_names, axis=_few(column_names)),
+    across: Json = {"field": "x", "type": "ordinal", "title": figure.x}
+    down: Json = {"field": "y", "type": "ordinal", "title": figure.y}
+    encoding = {
+        "x": {**across, "sort": column_names, "axis": _few(column_names)},
         # Numbers grow upwards as on any other axis; names are read downwards.
-        y=alt.Y("y:O", title=figure.y, sort=row_names[::-1] if upward else row_names, axis=_few(row_names)),
-        color=alt.Color("value:Q", title=figure.value, scale=maps.coloured(figure)),
-        tooltip=[alt.Tooltip("x:O", title=figure.x), alt.Tooltip("y:O", title=figure.y), tip("value", figure.value)],
-    )
+        "y": {**down, "sort": row_names[::-1] if upward else row_names, "axis": _few(row_names)},
+        "color": maps.coloured(figure),
+        "tooltip": [across, down, tip("value", figure.value)],
+    }
+    drawn = layer("cells", {"type": "rect", "tooltip": True, "aria": False}, encoding)
     note = maps.blocks_drawn(figure, values)
-    return Chart(figure.title, spec([encoded], figure.title), {"cells": cells}, note, empty=not np.isfinite(values).any())
+    return Chart(figure.title, spec([drawn], figure.title), {"cells": cells}, note, empty=not np.isfinite(values).any())
 
 
 DRAWN: Mapping[type, Callable[[Any], Chart]] = {Curve: curve, Histogram: histogram, HeatMap: heat_map, Scatter: scatter}
@@ -236,18 +247,16 @@ def _marks(figure: Curve | Scatter) -> dict[str, float]:
     return {name: float(at) for name, at in figure.marks.items() if np.isfinite(at) and (at > 0 or not figure.log_x)}
 
 
-def _add_marks(
-    layers: list[alt.Chart], data: dict[str, Any], marks: Mapping[str, float], xs: list[float], log: bool
-) -> None:
+def _add_marks(layers: list[Json], data: dict[str, Any], marks: Mapping[str, float], xs: list[float], log: bool) -> None:
     """Vertical lines with their names above."""
     if not marks:
         return
     labels = _merged(marks, xs, log)
     data["marks"] = {"x": list(marks.values()), "name": [labels.get(name, "") for name in marks]}
-    upright = alt.Chart(alt.NamedData("marks"))
-    layers.append(upright.mark_rule(stroke="var(--soft)", strokeDash=[3, 3]).encode(x="x:Q"))
-    above = upright.mark_text(baseline="bottom", fill="var(--soft)", limit=160)
-    layers.append(above.encode(x="x:Q", y=alt.value(-4), text="name:N"))
+    at = {"x": {"field": "x", "type": "quantitative"}}
+    layers.append(layer("marks", {"type": "rule", "stroke": "var(--soft)", "strokeDash": [3, 3]}, at))
+    above = {**at, "y": {"value": -4}, "text": {"field": "name", "type": "nominal"}}
+    layers.append(layer("marks", {"type": "text", "baseline": "bottom", "fill": "var(--soft)", "limit": 160}, above))
 
 
 def _merged(marks: Mapping[str, float], xs: list[float], log: bool) -> dict[str, str]:
@@ -270,9 +279,9 @@ def _finite(values: Array) -> Array:
     return finite
 
 
-def _few(names: list[str]) -> alt.Axis:
+def _few(names: list[str]) -> Json:
     """As many of the names as can be read."""
-    return alt.Axis(values=names[:: max(1, -(-len(names) // 12))], labelAngle=0, ticks=False, domain=False)
+    return {"values": names[:: max(1, -(-len(names) // 12))], "labelAngle": 0, "ticks": False, "domain": False}
 
 
 def _labels(values: Array) -> list[str]:

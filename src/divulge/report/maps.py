@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
-import altair as alt
 import numpy as np
 
 from divulge.contract import Array, HeatMap
 from divulge.report import thinning, wording
-from divulge.report.canvas import SHAPES, Chart, Columns, spec, tip
+from divulge.report.canvas import (
+    SHAPES,
+    Chart,
+    Columns,
+    Json,
+    by_legend,
+    layer,
+    listed,
+    name_tip,
+    spec,
+    tip,
+    told_apart,
+    when_chosen,
+)
 
 MARKED = 500
 "Points drawn of one group: more would hide the map."
@@ -39,19 +50,22 @@ def drawn_over(figure: HeatMap) -> Chart:
         "value": thinning.rounded(values.ravel()),
     }
     x, y = _axis(figure.x, np.append(left, right)), _axis(figure.y, np.append(low, high))
-    ground = alt.Chart(alt.NamedData("cells")).mark_rect(clip=True, aria=False)
-    ground = ground.transform_calculate(x="(datum.left + datum.right) / 2", y="(datum.low + datum.high) / 2")
-    drawn = ground.encode(
-        x=alt.X("left:Q", **x),
-        x2="right",
-        y=alt.Y("low:Q", **y),
-        y2="high",
-        color=alt.Color("value:Q", title=figure.value, scale=coloured(figure)),
-        tooltip=[tip("x", figure.x), tip("y", figure.y), tip("value", figure.value)],
-    )
+    encoding = {
+        "x": {**x, "field": "left"},
+        "x2": {"field": "right"},
+        "y": {**y, "field": "low"},
+        "y2": {"field": "high"},
+        "color": coloured(figure),
+        "tooltip": [tip("x", figure.x), tip("y", figure.y), tip("value", figure.value)],
+    }
+    middles = [
+        {"calculate": "(datum.left + datum.right) / 2", "as": "x"},
+        {"calculate": "(datum.low + datum.high) / 2", "as": "y"},
+    ]
+    ground = layer("cells", {"type": "rect", "clip": True, "aria": False}, encoding, transform=middles)
     dots, note = _dots(figure, np.append(left, right), np.append(low, high))
     lines = _lines(figure)
-    layers, data = [drawn], {"cells": cells}
+    layers, data = [ground], {"cells": cells}
     if lines["x"]:
         layers += _strokes(list(figure.lines), x, y)
         data["lines"] = lines
@@ -62,10 +76,10 @@ def drawn_over(figure: HeatMap) -> Chart:
     return Chart(figure.title, spec(layers, figure.title), data, note, empty=not np.isfinite(values).any())
 
 
-def coloured(figure: HeatMap) -> alt.Scale:
+def coloured(figure: HeatMap) -> Json:
     """Colours of a map, from its least value to its most, or as it says."""
-    ends: dict[str, Any] = {} if figure.limits is None else {"domain": list(figure.limits), "clamp": True}
-    return alt.Scale(scheme="viridis", **ends)
+    ends: Json = {} if figure.limits is None else {"domain": [float(end) for end in figure.limits], "clamp": True}
+    return {"field": "value", "type": "quantitative", "title": figure.value, "scale": {"scheme": "viridis", **ends}}
 
 
 def blocks_drawn(figure: HeatMap, values: Array) -> str:
@@ -82,11 +96,12 @@ def _sides(values: Array, starts: Array) -> tuple[Array, Array]:
     return edges[starts], edges[np.append(starts[1:], len(edges) - 1)]
 
 
-def _axis(title: str, ends: Array) -> dict[str, Any]:
+def _axis(title: str, ends: Array) -> Json:
     return {
+        "type": "quantitative",
         "title": title,
-        "scale": alt.Scale(domain=[float(ends.min()), float(ends.max())], nice=False, zero=False),
-        "axis": alt.Axis(grid=False, domain=False),
+        "scale": {"domain": [float(ends.min()), float(ends.max())], "nice": False, "zero": False},
+        "axis": {"grid": False, "domain": False},
     }
 
 
@@ -124,37 +139,37 @@ def _lines(figure: HeatMap) -> dict[str, list[Any]]:
     return columns
 
 
-def _strokes(names: list[str], x: Mapping[str, Any], y: Mapping[str, Any]) -> list[alt.Chart]:
+def _strokes(names: list[str], x: Json, y: Json) -> list[Json]:
     """Bright dashes on a dark line."""
-    base = alt.Chart(alt.NamedData("lines")).encode(x=alt.X("x:Q", **x), y=alt.Y("y:Q", **y), order="step:Q")
-    under = base.mark_line(stroke=DARK, strokeWidth=4.5, strokeOpacity=0.5, clip=True, tooltip=False, aria=False)
-    over = base.mark_line(strokeWidth=3, clip=True, tooltip=False, aria=False)
-    legend = _legend(names, symbolType="stroke", symbolStrokeWidth=2.5)
-    stroke = alt.Stroke("line:N", scale=alt.Scale(domain=names, range=STROKES), legend=legend)
-    dash = alt.StrokeDash("line:N", scale=alt.Scale(domain=names, range=DASHES), legend=legend)
-    return [under.encode(detail="line:N"), over.encode(stroke=stroke, strokeDash=dash)]
+    mark: Json = {"type": "line", "clip": True, "tooltip": False, "aria": False}
+    dark = {**mark, "stroke": DARK, "strokeWidth": 4.5, "strokeOpacity": 0.5}
+    base = {"x": {**x, "field": "x"}, "y": {**y, "field": "y"}, "order": {"field": "step", "type": "quantitative"}}
+    # Said even of a single name: nothing else tells what is drawn over a map.
+    legend = listed(names, symbolType="stroke", symbolStrokeWidth=2.5)
+    bright = {"stroke": told_apart(names, "line", STROKES, legend), "strokeDash": told_apart(names, "line", DASHES, legend)}
+    return [
+        layer("lines", dark, {**base, "detail": {"field": "line", "type": "nominal"}}),
+        layer("lines", {**mark, "strokeWidth": 3}, {**base, **bright}),
+    ]
 
 
-def _points(figure: HeatMap, x: Mapping[str, Any], y: Mapping[str, Any]) -> list[alt.Chart]:
+def _points(figure: HeatMap, x: Json, y: Json) -> list[Json]:
     """Filled points with a bright rim, and a dark one around it."""
     names = list(figure.groups)
-    chosen = alt.selection_point(name="chosen", fields=["group"], bind="legend")
-    legend = _legend(names, symbolSize=130, symbolStrokeColor="var(--ink)", symbolStrokeWidth=1)
-    shape = alt.Shape("group:N", scale=alt.Scale(domain=names, range=SHAPES), legend=legend)
-    base = alt.Chart(alt.NamedData("dots")).encode(
-        x=alt.X("x:Q", **x),
-        y=alt.Y("y:Q", **y),
-        shape=shape,
-        opacity=alt.when(chosen).then(alt.value(1)).otherwise(alt.value(0.1)),
-    )
-    rim = base.mark_point(stroke=DARK, strokeWidth=3, size=SIZE, tooltip=False, aria=False)
-    inner = base.mark_point(stroke=LIGHT, strokeWidth=1.2, size=SIZE, aria=False).encode(
-        fill=alt.Fill("group:N", scale=alt.Scale(domain=names, range=FILLS), legend=legend),
-        tooltip=[alt.Tooltip("group:N", title="group"), tip("x", figure.x), tip("y", figure.y)],
-    )
-    return [rim, inner.add_params(chosen)]
-
-
-def _legend(names: list[str], **drawn: Any) -> alt.Legend:
-    """Said even of a single name: nothing else tells what is drawn over a map."""
-    return alt.Legend(title=None, columns=1 if max(map(len, names)) > 20 else 2, **drawn)
+    mark: Json = {"type": "point", "size": SIZE, "aria": False}
+    legend = listed(names, symbolSize=130, symbolStrokeColor="var(--ink)", symbolStrokeWidth=1)
+    base = {
+        "x": {**x, "field": "x"},
+        "y": {**y, "field": "y"},
+        "shape": told_apart(names, "group", SHAPES, legend),
+        "opacity": when_chosen(1, 0.1),
+    }
+    filled = {
+        **base,
+        "fill": told_apart(names, "group", FILLS, legend),
+        "tooltip": [name_tip("group"), tip("x", figure.x), tip("y", figure.y)],
+    }
+    return [
+        layer("dots", {**mark, "stroke": DARK, "strokeWidth": 3, "tooltip": False}, base),
+        layer("dots", {**mark, "stroke": LIGHT, "strokeWidth": 1.2}, filled, params=[by_legend("group")]),
+    ]

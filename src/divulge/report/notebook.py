@@ -134,7 +134,7 @@ def _drawing(figure: Figure) -> Drawing:
     try:
         import vl_convert
 
-        from divulge.report import canvas, charts  # with altair: only charts need it
+        from divulge.report import canvas, charts
     except ModuleNotFoundError as missing:
         return Drawing(figure.title, f"Drawing this needs {missing.name}: pip install 'divulge[report]'.")
     chart = charts.DRAWN[type(figure)](figure)
@@ -155,10 +155,7 @@ def _drawing(figure: Figure) -> Drawing:
 
 def _static(spec: Any) -> dict[str, Any]:
     """A chart's specification without what only answers a pointer: circles, and what they choose."""
-    layers = [layer for layer in spec["layer"] if layer["mark"]["type"] != "circle"]
-    names = {layer["name"] for layer in layers}
-    params = [param for param in spec.get("params", ()) if set(param["views"]) <= names]
-    return {**spec, **SIZE, "layer": layers, "params": params}
+    return {**spec, **SIZE, "layer": [layer for layer in spec["layer"] if layer["mark"]["type"] != "circle"]}
 
 
 def _coloured(spec: Any, ink: str = "currentColor") -> dict[str, Any]:

@@ -40,6 +40,8 @@ class Opening:
     rest: tuple[str, ...]
     assets: tuple[Line, ...]
     showcase: pictures.Gallery | None
+    stolen: int
+    "Number of the finding whose pictures these are, from 1."
     remedy: Remedy | None
     totals: str
     trial: str = ""
@@ -50,11 +52,13 @@ def opening(record: Record) -> Opening:
     found = overview.leaks(record)
     lead, *rest = headline.sentences(record)
     advice = overview.remedy(found)
+    showcase, stolen = _showcase(found)
     return Opening(
         lead=lead,
         rest=() if found else tuple(rest),  # with a leak, the ways to it stand at the graph
         assets=tuple(_line(asset) for asset in overview.assets(record)),
-        showcase=_showcase(found),
+        showcase=showcase,
+        stolen=stolen,
         remedy=advice[1] if advice else None,
         totals=_totals(record),
     )
@@ -124,7 +128,7 @@ def _totals(record: Record) -> str:
     return f"{whole}The whole audit asked {wording.count(points, 'query', 'queries')} and took {wording.duration(seconds)}."
 
 
-def _showcase(found: list[Leak]) -> pictures.Gallery | None:
+def _showcase(found: list[Leak]) -> tuple[pictures.Gallery | None, int]:
     """The pictures that the worst theft of training data won, beside the originals where they are known."""
     for leak in found:
         finding = leak.edge.finding
@@ -133,7 +137,8 @@ def _showcase(found: list[Leak]) -> pictures.Gallery | None:
             continue
         for figure in finding.figures:
             if isinstance(figure, ImagePairs) and len(figure.left):
-                return pictures.pairs(figure, SHOWN)
+                return pictures.pairs(figure, SHOWN), leak.edge.number
         if won.shape is not None and len(won.X):
-            return replace(pictures.points(won.X, won.shape, None, "picture won", SHOWN), title="Pictures that came out")
-    return None
+            alone = pictures.points(won.X, won.shape, None, "picture won", SHOWN)
+            return replace(alone, title="Pictures that came out"), leak.edge.number
+    return None, 0

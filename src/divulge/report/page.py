@@ -90,8 +90,8 @@ class Attempts:
 
 
 def render(record: Record) -> str:
-    paths = Paths(record)
-    sections = {edge.number: _section(edge, paths) for edge in paths.edges}
+    paths, first = Paths(record), opening(record)
+    sections = {edge.number: _section(edge, paths, first.stolen) for edge in paths.edges}
     drawn = any(not chart.empty for section in sections.values() for chart in section.charts.values())
     style = Markup(_part("page.css"))
     scripts = [Markup(_part("page.js")), *([Markup(_bundle()), Markup(_part("charts.js"))] if drawn else [])]
@@ -100,7 +100,7 @@ def render(record: Record) -> str:
     drawing = graph.draw(record)
     return _environment().get_template("page.html.jinja").render(
         record=record,
-        opening=opening(record),
+        opening=first,
         rule=severity.RULE,
         contents=_contents(chapters, attempts, drawing),
         graph=drawing,
@@ -126,7 +126,7 @@ def policy(style: str, scripts: list[Markup]) -> str:
     )
 
 
-def _section(edge: Edge, paths: Paths) -> Section:
+def _section(edge: Edge, paths: Paths, stolen: int) -> Section:
     finding = edge.finding
     figures = [figure for figure in finding.figures if isinstance(figure, ImagePairs)]
     return Section(
@@ -141,7 +141,7 @@ def _section(edge: Edge, paths: Paths) -> Section:
             if not isinstance(figure, ImagePairs)
         },
         galleries=[pictures.pairs(figure) for figure in figures],
-        pictures=pictures.pairs(figures[0], SHOWN) if figures and edge.leak else None,
+        pictures=pictures.pairs(figures[0], SHOWN) if figures and edge.leak and edge.number != stolen else None,
     )
 
 

@@ -16,8 +16,8 @@ PAIRS = 100
 "Pairs shown of a figure."
 POINTS = 45
 "Pictures shown of what was won."
-ROOM = 600_000
-"Characters one gallery may take: large pictures are shown in smaller number, so that the page stays a page."
+ROOM = 400_000
+"Characters one gallery may take: large pictures are shown in smaller number, so that the page stays below two megabytes."
 
 
 @dataclass(frozen=True)
