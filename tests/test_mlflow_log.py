@@ -1,5 +1,6 @@
 """Audits logged to MLflow: what its own client reads back from a store on disk, and what happens where nothing answers."""
 
+import json
 import subprocess
 import sys
 from dataclasses import replace
@@ -79,10 +80,19 @@ def test_a_second_run_is_logged_again_without_running_anything(folder: Path, cap
     assert first.info.run_id != second.info.run_id
 
 
-def test_json_stays_alone_on_the_standard_output(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_json_stays_alone_on_the_standard_output_though_the_client_prints_addresses(
+    folder: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ending = MlflowClient.set_terminated
+
+    def talkative(client: MlflowClient, *given: Any, **more: Any) -> None:  # as it is to a server
+        print("View run at http://127.0.0.1")
+        ending(client, *given, **more)
+
+    monkeypatch.setattr(MlflowClient, "set_terminated", talkative)
     _, out, err = run(capfd, *AUDIT, "--json")
-    assert out.startswith("{")
-    assert out.rstrip().endswith("}")
+    assert json.loads(out)["leaks"] == 1
+    assert "View run at" in err
     assert "mlflow: run" in err
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 import time
+from contextlib import redirect_stdout, suppress
 from pathlib import Path
 from typing import Any
 
@@ -33,25 +35,8 @@ def check(experiment: str) -> None:
 def log(record: Record, folder: Path | None, experiment: str) -> str:
     """Log a record, with the report that lies in its run folder, as one run; the answer says where it is."""
     check(experiment)
-    client = _client()
-    run = None
-    try:
-        known = client.get_experiment_by_name(experiment)
-        home = known.experiment_id if known else client.create_experiment(experiment)
-        run = client.create_run(home, run_name=record.title or None, tags=tags(record)).info.run_id
-        for name, value in parameters(record).items():
-            client.log_param(run, name, value[:PARAMETER])
-        _log_metrics(client, run, metrics(record))
-        for artifact in (folder / name for name in ARTIFACTS) if folder else ():
-            if artifact.exists():
-                client.log_artifact(run, str(artifact))
-        client.set_terminated(run)
-    except Exception as error:  # MLflow's own, of the HTTP client below it, of a disk: whatever it is, the audit is done
-        _give_up(client, run)
-        why = " ".join(str(error).split()) or type(error).__name__
-        kept = f"; the audit is finished and kept in {folder}: log it again with the same command" if folder else ""
-        raise BadInput(f"could not log to MLflow at {client.tracking_uri}: {why[:300]}{kept}") from None
-    return f"run {run} in experiment {experiment!r} at {client.tracking_uri}"
+    with redirect_stdout(sys.stderr):  # the client prints addresses, and what is printed may be JSON
+        return _logged(_client(), record, folder, experiment)
 
 
 def parameters(record: Record) -> dict[str, str]:
@@ -87,6 +72,25 @@ def tags(record: Record) -> dict[str, str]:
     }
 
 
+def _logged(client: Any, record: Record, folder: Path | None, experiment: str) -> str:
+    run = None
+    try:
+        known = client.get_experiment_by_name(experiment)
+        home = known.experiment_id if known else client.create_experiment(experiment)
+        run = client.create_run(home, run_name=record.title or None, tags=tags(record)).info.run_id
+        _log_numbers(client, run, record)
+        for artifact in (folder / name for name in ARTIFACTS) if folder else ():
+            if artifact.exists():
+                client.log_artifact(run, str(artifact))
+        client.set_terminated(run)
+    except Exception as error:  # MLflow's own, of the HTTP client below it, of a disk: whatever it is, the audit is done
+        _give_up(client, run)
+        why = " ".join(str(error).split()) or type(error).__name__
+        kept = f"; the audit is finished and kept in {folder}: log it again with the same command" if folder else ""
+        raise BadInput(f"could not log to MLflow at {client.tracking_uri}: {why[:300]}{kept}") from None
+    return f"run {run} in experiment {experiment!r} at {client.tracking_uri}"
+
+
 def _scores(leak: Leak) -> dict[str, float]:
     first = severity.headline(leak.edge.finding)
     if first is None:
@@ -101,11 +105,13 @@ def _named(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9_. -]", "_", text).strip()
 
 
-def _log_metrics(client: Any, run: str, found: dict[str, float]) -> None:
-    from mlflow.entities import Metric
+def _log_numbers(client: Any, run: str, record: Record) -> None:
+    """Parameters and metrics, in as few requests as MLflow takes them."""
+    from mlflow.entities import Metric, Param
 
     now = int(time.time() * 1000)
-    told = [Metric(name, value, now, 0) for name, value in found.items()]
+    client.log_batch(run, params=[Param(name, value[:PARAMETER]) for name, value in parameters(record).items()])
+    told = [Metric(name, value, now, 0) for name, value in metrics(record).items()]
     for start in range(0, len(told), BATCH):
         client.log_batch(run, metrics=told[start : start + BATCH])
 
@@ -127,7 +133,5 @@ def _give_up(client: Any, run: str | None) -> None:
     """Mark a run that was begun as failed, if the server still answers."""
     if run is None:
         return
-    from contextlib import suppress
-
     with suppress(Exception):
         client.set_terminated(run, status="FAILED")

@@ -88,8 +88,9 @@ def test_a_suite_says_what_did_not_start_and_that_it_was_cut_short() -> None:
 
 @given(strategies.text(strategies.characters(exclude_categories=()), min_size=1))
 def test_any_text_is_legal_xml(text: str) -> None:
-    finding = Finding.none_found(text, power=text, cost=Cost(seconds=float("nan")), provenance=origin(text, text, [text]))
-    skipped = Finding.not_applicable(text)
+    of = origin(text, text, [text])
+    finding: Finding[Any] = Finding.none_found(text, power=text, cost=Cost(seconds=float("nan")), provenance=of)
+    skipped: Finding[Any] = Finding.not_applicable(text)
     root = suites(Record(text, (), (finding, skipped), unmet={text: text}, versions={text: text}))
     assert len(root.findall(".//testcase")) == 2
 

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -43,7 +44,12 @@ def incomplete() -> Record:
     return replace(full_record(), complete=False)
 
 
-RECORDS = {"full": full_record, "incomplete": incomplete, "hostile": hostile_record, "empty": lambda: Record("", (), ())}
+RECORDS: dict[str, Callable[[], Record]] = {
+    "full": full_record,
+    "incomplete": incomplete,
+    "hostile": hostile_record,
+    "empty": lambda: Record("", (), ()),
+}
 
 
 @pytest.mark.parametrize("every", [False, True])
@@ -252,7 +258,9 @@ def test_fingerprints_stay_when_numbers_seed_and_place_change_and_differ_between
 
 def test_hostile_text_is_no_link_and_no_number_is_spelt_as_json_does_not() -> None:
     text = "Click [here](http://evil) now."
-    finding = Finding.failed(text, cost=Cost(seconds=float("inf")), provenance=origin("an-attack", "", ["api"]))
+    finding: Finding[Any] = Finding.failed(
+        text, cost=Cost(seconds=float("inf")), provenance=origin("an-attack", "", ["api"])
+    )
     log = sarif.render(Record(text, (Holding("api", "gradients", HOSTILE, ""),), (finding,)), every=True)
     assert "](http" not in json.loads(log)["runs"][0]["results"][0]["message"]["text"]
     assert "Infinity" not in log

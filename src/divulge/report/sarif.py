@@ -207,7 +207,7 @@ def _remedy(action: str, measured: str) -> str:
 def _properties(finding: Finding[Any], leak: Leak | None) -> dict[str, Any]:
     cost = finding.cost
     spent = {"points": cost.points, "rows": cost.rows, "requests": cost.requests}
-    told = {"verdict": finding.verdict.value, "asset": severity.asset_of(finding), **spent}
+    told: dict[str, Any] = {"verdict": finding.verdict.value, "asset": severity.asset_of(finding), **spent}
     if math.isfinite(cost.seconds):
         told["seconds"] = round(cost.seconds, 3)
     return {**told, "severity": str(leak.rating.severity)} if leak else told
