@@ -61,6 +61,13 @@ def test_a_real_audit_is_written_for_other_programs(folder: Path, capfd: pytest.
     assert (home / "report.junit.xml").read_text() == junit.render(record)
 
 
+def test_flags_take_one_value_each_so_that_the_audit_file_may_follow_them(
+    folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    code, _, err = run(capfd, "audit", "--format", "sarif", "--fail-on", "leaks>=1", "audit.toml")
+    assert (code, err) == (1, "fails on leaks>=1: 1 leak of any kind\n")
+
+
 def test_without_the_flag_nothing_more_is_written(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     run(capfd, "audit", "audit.toml")
     assert not list(Path("runs/audit").glob("report.[sj]*i*"))

@@ -106,13 +106,15 @@ def test_without_the_package_nothing_runs(
     assert not (folder / "runs").exists()
 
 
-def test_an_address_that_mlflow_cannot_use_is_refused_before_anything_runs(
-    folder: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("address", ["gopher://nowhere", "sqlite:///mlflow.db"])
+def test_where_mlflow_cannot_log_is_refused_before_anything_runs(
+    folder: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, address: str
 ) -> None:
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", "gopher://nowhere")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", address)
     code, _, err = run(capfd, *AUDIT)
     assert code == 2
-    assert "MLflow cannot log where it is told to" in err
+    assert "set MLFLOW_TRACKING_URI to a server, as in http://127.0.0.1:5000" in err
+    assert err.count("\n") == 1
     assert not (folder / "runs").exists()
 
 

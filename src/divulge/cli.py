@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from divulge.contract import Access, Procedure
 
 DONE, LEAK, BAD_INPUT, BUG, INTERRUPTED = 0, 1, 2, 3, 130
+Several = Annotated[tuple[str, ...], Parameter(show_default=False)]
+"What may be given several times, a value each."
 
 app = App(
     name="divulge",
@@ -45,11 +47,11 @@ class Output:
     "Print the findings as JSON, and nothing else."
     fail_on_leak: bool = False
     "Exit with code 1 when a leak was found: --fail-on 'leaks>=1'."
-    fail_on: tuple[str, ...] = ()
+    fail_on: Several = ()
     """Exit with code 1 when a condition holds, as 'training_data>=1' does where a leak is of training data. Counted are
     leaks, those of an asset, those of a severity or worse (high>=1 counts critical ones), failed, none_found,
     not_applicable and incomplete; signs are >=, > and ==. Several with commas between them, or the flag again."""
-    format: tuple[str, ...] = ()
+    format: Several = ()
     "Write files for other programs into the run folder: sarif, junit, or sarif,junit."
     mlflow: str | None = None
     "Log the audit to this experiment of MLflow, on the server that MLFLOW_TRACKING_URI names."
@@ -265,7 +267,7 @@ def reproduce(
 
 
 @app.command
-def report(run: Path, /, *, format: tuple[str, ...] = ()) -> int:
+def report(run: Path, /, *, format: Several = ()) -> int:
     """Draw the report of a run folder again, without running anything.
 
     Parameters

@@ -12,7 +12,7 @@ from typing import Any
 
 from divulge.contract import Record
 from divulge.errors import BadInput
-from divulge.report import headline, overview, severity, thresholds
+from divulge.report import headline, overview, severity, thresholds, wording
 from divulge.report.overview import Leak
 
 ARTIFACTS = ("report.html", "report.json", "report.sarif", "report.junit.xml", "findings.json")
@@ -85,9 +85,8 @@ def _logged(client: Any, record: Record, folder: Path | None, experiment: str) -
         client.set_terminated(run)
     except Exception as error:  # MLflow's own, of the HTTP client below it, of a disk: whatever it is, the audit is done
         _give_up(client, run)
-        why = " ".join(str(error).split()) or type(error).__name__
         kept = f"; the audit is finished and kept in {folder}: log it again with the same command" if folder else ""
-        raise BadInput(f"could not log to MLflow at {client.tracking_uri}: {why[:300]}{kept}") from None
+        raise BadInput(f"could not log to MLflow at {client.tracking_uri}: {_short(error)}{kept}") from None
     return f"run {run} in experiment {experiment!r} at {client.tracking_uri}"
 
 
@@ -126,7 +125,15 @@ def _client() -> Any:
     try:
         return MlflowClient()
     except Exception as error:  # an address that MLflow cannot use
-        raise BadInput(f"MLflow cannot log where it is told to: {' '.join(str(error).split())}") from None
+        raise BadInput(
+            "MLflow cannot log where it is told to; set MLFLOW_TRACKING_URI to a server, as in http://127.0.0.1:5000, or "
+            f"install all of mlflow for a database: {_short(error)}"
+        ) from None
+
+
+def _short(error: Exception) -> str:
+    """The start of what an error says, in one line."""
+    return wording.shorten(" ".join(str(error).split()) or type(error).__name__)
 
 
 def _give_up(client: Any, run: str | None) -> None:
