@@ -12,8 +12,12 @@ from typing import Any
 from divulge import defences
 from divulge.contract import Access, Budget, Candidates, Explanation, Gradients, Hyperparameters, TrainingData
 from divulge.errors import BadInput, refuse_unknown
+from divulge.report import formats, thresholds
 
-KEYS = ("title", "out", "seed", "workers", "attacks", "studies", "allow_pickle", "budget", "held", "truth", "options")
+KEYS = (
+    "title", "out", "seed", "workers", "attacks", "studies", "allow_pickle", "format", "fail_on", "budget", "held", "truth",
+    "options",
+)  # fmt: skip
 SOURCES = ("file", "url", "dataset")
 NAMES = ("features", "target", "weights", "record", "score", "member", "source")
 
@@ -33,6 +37,10 @@ class AuditFile:
     sources: Mapping[str, str]
     truth: Mapping[str, Access | Mapping[str, Access]]
     options: Mapping[str, Mapping[str, Any]]
+    format: tuple[str, ...] = ()
+    "Files for other programs to write besides."
+    fail_on: tuple[str, ...] = ()
+    "Conditions under which the command line ends with 1."
 
 
 def read(path: Path, *, allow_pickle: bool = False) -> AuditFile:
@@ -51,6 +59,7 @@ def read(path: Path, *, allow_pickle: bool = False) -> AuditFile:
     budget = _value(document, "budget", dict, {}, path)
     refuse_unknown(budget, ("seconds", "queries"), f"{path} [budget]")
     attacks, studies = (_names(document, key, path) for key in ("attacks", "studies"))
+    wanted, conditions = _for_machines(document, path)
     held = {name: opener.open(section, f"[held.{name}]") for name, section in sections.items()}
     return AuditFile(
         title=_value(document, "title", str, path.stem, path),
@@ -64,6 +73,8 @@ def read(path: Path, *, allow_pickle: bool = False) -> AuditFile:
         sources={name: str(next(section[key] for key in SOURCES if key in section)) for name, section in sections.items()},
         truth=_truth(_value(document, "truth", dict, {}, path), set(held), opener),
         options=_value(document, "options", dict, {}, path),
+        format=wanted,
+        fail_on=conditions,
     )
 
 
@@ -78,6 +89,7 @@ def check(path: Path, *, allow_pickle: bool = False) -> None:
     """Refuse an audit file that could not be read, without asking a server anything."""
     document = _document(path)
     refuse_unknown(document, KEYS, str(path))
+    _for_machines(document, path)
     for name, section in _value(document, "held", dict, {}, path).items():
         if "url" not in section:
             _Opener(path.parent, allow_pickle).open(section, f"[held.{name}]")
@@ -207,6 +219,15 @@ def _names(document: Mapping[str, Any], key: str, path: Path) -> tuple[str, ...]
     if not (isinstance(found, list) and all(isinstance(name, str) for name in found)):
         raise BadInput(f"{path}: expected a list of names for {key!r}, got {found!r}; or leave it out")
     return tuple(found)
+
+
+def _for_machines(document: Mapping[str, Any], path: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The formats and the conditions that a file asks for, checked."""
+    wanted, conditions = (_names(document, key, path) or () for key in ("format", "fail_on"))
+    try:
+        return formats.read(wanted), tuple(map(str, thresholds.read(conditions)))
+    except BadInput as error:
+        raise BadInput(f"{path}: {error}") from None
 
 
 def _value(section: Mapping[str, Any], key: str, kind: type, default: Any, path: Path) -> Any:

@@ -8,7 +8,7 @@ import io
 import os
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from divulge.contract import Access, Procedure
 
 DONE, LEAK, BAD_INPUT, BUG, INTERRUPTED = 0, 1, 2, 3, 130
+Several = Annotated[tuple[str, ...], Parameter(show_default=False)]
+"What may be given several times, a value each."
 
 app = App(
     name="divulge",
@@ -44,7 +46,30 @@ class Output:
     json: bool = False
     "Print the findings as JSON, and nothing else."
     fail_on_leak: bool = False
-    "Exit with code 1 when a leak was found."
+    "Exit with code 1 when a leak was found: --fail-on 'leaks>=1'."
+    fail_on: Several = ()
+    """Exit with code 1 when a condition holds, as 'training_data>=1' does where a leak is of training data. Counted are
+    leaks, those of an asset, those of a severity or worse (high>=1 counts critical ones), failed, none_found,
+    not_applicable and incomplete; signs are >=, > and ==. Several with commas between them, or the flag again."""
+    format: Several = ()
+    "Write files for other programs into the run folder: sarif, junit, or sarif,junit."
+    mlflow: str | None = None
+    "Log the audit to this experiment of MLflow, on the server that MLFLOW_TRACKING_URI names."
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        return (*self.fail_on, *["leaks>=1"] * self.fail_on_leak)
+
+    def checked(self) -> Output:
+        """The same flags, or one sentence on what is wrong with them, before anything runs."""
+        from divulge import mlflow_log
+        from divulge.report import formats, thresholds
+
+        formats.read(self.format)
+        thresholds.read(self.fail_on)
+        if self.mlflow is not None:
+            mlflow_log.check(self.mlflow)
+        return self
 
 
 @app.command
@@ -68,7 +93,7 @@ def demo(
     """
     from divulge import demo as demonstration, terminal
 
-    output = output or Output()
+    output = (output or Output()).checked()
     with terminal.watching(quiet=output.json) as observer:
         audit = demonstration.run(out, seed, observer, server)
     return _concluded(audit, output)
@@ -103,7 +128,7 @@ def audit_command(
     """
     from divulge import audit_file, auditing, terminal
 
-    output = output or Output()
+    output = (output or Output()).checked()
     file, looked = _audit_file(sources, allow_pickle, quiet=output.json)
     described = audit_file.read(file, allow_pickle=allow_pickle)
     if plan:
@@ -126,7 +151,8 @@ def audit_command(
             observer=observer,
             looked=looked,
         )
-    return _concluded(audit, output)
+    asked = replace(output, format=(*described.format, *output.format), fail_on=(*described.fail_on, *output.fail_on))
+    return _concluded(audit, asked)
 
 
 @app.command
@@ -241,17 +267,22 @@ def reproduce(
 
 
 @app.command
-def report(run: Path, /) -> int:
+def report(run: Path, /, *, format: Several = ()) -> int:
     """Draw the report of a run folder again, without running anything.
 
     Parameters
     ----------
     run
         The folder an audit wrote.
+    format
+        Write files for other programs besides: sarif, junit, or sarif,junit.
     """
     from divulge import auditing, terminal
+    from divulge.report import formats
 
-    terminal.out.print(f"report: {auditing.draw(run)}", markup=False)
+    wanted, record = formats.read(format), auditing.reopen(run)
+    terminal.out.print(f"report: {auditing.draw(run, record)}", markup=False)
+    terminal.show_files(formats.write(record, run, wanted))
     return DONE
 
 
@@ -352,7 +383,7 @@ def _command(name: str, attack: type[Procedure[Any, Any]]) -> Callable[..., int]
         from divulge import auditing, terminal
 
         given = {key: default for key, (_, default) in parameters.items()} | flags
-        output = given["output"] or Output()
+        output = (given["output"] or Output()).checked()
         held = {kind: _opened(kind, given[kind], given["allow_pickle"]) for kind in needs}
         truth = {}
         if scored_by and given["truth"]:
@@ -406,10 +437,27 @@ def _opened(kind: str, source: str, allow_pickle: bool) -> Access:
 
 
 def _concluded(audit: Audit, output: Output) -> int:
-    from divulge import terminal
+    """The last lines, files for other programs, and the exit code: a condition that holds goes before a log that failed."""
+    from divulge import mlflow_log, terminal
+    from divulge.report import formats, thresholds
 
     terminal.conclude(audit, as_json=output.json)
-    return LEAK if output.fail_on_leak and audit.leaks else DONE
+    code = DONE
+    if audit.folder is not None:
+        files = formats.write(audit.record, audit.folder, output.format)
+        if not output.json:
+            terminal.show_files(files)
+        if output.mlflow is not None:
+            try:
+                logged = mlflow_log.log(audit.record, audit.folder, output.mlflow)
+            except BadInput as error:
+                code = _refused(str(error))
+            else:
+                terminal.errors.print(f"mlflow: {logged}", markup=False)
+    for sentence in thresholds.exceeded(audit.record, output.conditions):
+        sys.stderr.write(f"{sentence}\n")
+        code = LEAK
+    return code
 
 
 def _table(outcomes: Sequence[Any]) -> str:

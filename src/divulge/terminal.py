@@ -17,6 +17,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.table import Table
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from divulge.auditing import Audit
     from divulge.contract import Attack, Evidence, Finding, Procedure
     from divulge.experiments import Experiment, Outcome
@@ -151,6 +153,12 @@ def conclude(audit: Audit, *, as_json: bool) -> None:
         out.print("The audit is not complete: allow more time or queries, then run the same command again to go on.")
     if audit.report:
         out.print(f"report: {audit.report}", markup=False)
+
+
+def show_files(files: Mapping[str, Path]) -> None:
+    """Where the files for other programs are, a line each."""
+    for name, path in files.items():
+        out.print(f"{name}: {path}", markup=False)
 
 
 def _show_sent(audit: Audit) -> None:

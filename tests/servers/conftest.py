@@ -69,7 +69,7 @@ def _served(name: str, ready: str, network: Path, folder: Path) -> Iterator[Runn
                 yield Running(f"http://127.0.0.1:{port}", book)
                 return
         finally:
-            _stop(process)
+            stop(process)
     pytest.fail(f"{name} did not start:\n{log.read_text()}")
 
 
@@ -89,7 +89,7 @@ def _start(name: str, port: int, network: Path, book: Path, log: Path) -> "subpr
         return subprocess.Popen(command, env=environment, cwd=tests, stdout=output, stderr=output, start_new_session=True)
 
 
-def _stop(process: "subprocess.Popen[bytes]") -> None:
+def stop(process: "subprocess.Popen[bytes]") -> None:
     """End the server with the workers that it started, which are its session."""
     process.terminate()
     with suppress(subprocess.TimeoutExpired):

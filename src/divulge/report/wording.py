@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from divulge.contract import Finding
+from divulge.contract import Finding, Score
 
 
 def number(value: float | None, digits: int = 3) -> str:
@@ -40,6 +40,12 @@ def precise(value: float | None) -> str:
 
 def interval(ends: tuple[float, float] | None, digits: int = 3) -> str:
     return "–" if ends is None else f"{number(ends[0], digits)} to {number(ends[1], digits)}"
+
+
+def beside_null(name: str, score: Score) -> str:
+    """`weight error 1.2e-10 (null 0.83: weights drawn at random)`."""
+    unit = f" {score.unit}" if score.unit else ""
+    return f"{name} {number(score.value)}{unit} (null {number(score.null)}{unit}: {score.null_of})"
 
 
 def duration(seconds: float) -> str:

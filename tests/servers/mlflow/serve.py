@@ -12,7 +12,7 @@ from mlflow.pyfunc import scoring_server
 from ..network import Array, Network, points
 
 
-class Mine(mlflow.pyfunc.PythonModel):  # type: ignore[misc]  # without its types
+class Mine(mlflow.pyfunc.PythonModel):  # type: ignore[misc, name-defined]  # the slim client has none
     def load_context(self, context: Any) -> None:
         self.network = Network()
 
