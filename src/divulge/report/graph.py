@@ -23,6 +23,10 @@ FEW = 8
 "As many findings as are all drawn, on half a screen; of more, those that lead nowhere are told in the table alone."
 
 
+MEANS = "no leak by itself"
+"What a finding is that others go on from."
+
+
 @dataclass(frozen=True)
 class Box:
     """A holding, or the label in the middle of an edge."""
@@ -144,7 +148,8 @@ def draw(record: Record) -> Drawing:
         verdict = edge.finding.verdict
         boxes[key] = Box(
             *(_left(columns[key]), EDGE + placed.middles[key] - HEIGHT / 2, TRIED),
-            *(wording.shorten(title, 26), str(verdict), f"{title}: {verdict}. {edge.finding.summary}"),
+            *(wording.shorten(title, 26), MEANS if edge.finding.onward else str(verdict)),
+            f"{title}: {verdict}. {edge.finding.summary}",
             style=style(verdict),
             link=f"#finding-{edge.number}",
         )
