@@ -13,7 +13,9 @@ from divulge import defences
 from divulge.contract import Access, Budget, Candidates, Explanation, Gradients, Hyperparameters, TrainingData
 from divulge.errors import BadInput, refuse_unknown
 
-KEYS = ("title", "out", "seed", "workers", "attacks", "studies", "allow_pickle", "budget", "held", "truth", "options")
+KEYS = (
+    "title", "out", "seed", "workers", "attacks", "studies", "defend", "allow_pickle", "budget", "held", "truth", "options",
+)  # fmt: skip
 SOURCES = ("file", "url", "dataset")
 NAMES = ("features", "target", "weights", "record", "score", "member", "source")
 
@@ -33,6 +35,7 @@ class AuditFile:
     sources: Mapping[str, str]
     truth: Mapping[str, Access | Mapping[str, Access]]
     options: Mapping[str, Mapping[str, Any]]
+    defend: tuple[Mapping[str, Any], ...] = ()
 
 
 def read(path: Path, *, allow_pickle: bool = False) -> AuditFile:
@@ -64,6 +67,7 @@ def read(path: Path, *, allow_pickle: bool = False) -> AuditFile:
         sources={name: str(next(section[key] for key in SOURCES if key in section)) for name, section in sections.items()},
         truth=_truth(_value(document, "truth", dict, {}, path), set(held), opener),
         options=_value(document, "options", dict, {}, path),
+        defend=_defend(document.get("defend", []), path),
     )
 
 
@@ -207,6 +211,14 @@ def _names(document: Mapping[str, Any], key: str, path: Path) -> tuple[str, ...]
     if not (isinstance(found, list) and all(isinstance(name, str) for name in found)):
         raise BadInput(f"{path}: expected a list of names for {key!r}, got {found!r}; or leave it out")
     return tuple(found)
+
+
+def _defend(told: Any, path: Path) -> tuple[Mapping[str, Any], ...]:
+    """`[[defend]]` tables, or the same in short: each is tried by itself."""
+    try:
+        return tuple(defences.spelled(one, defences.DEFENCES) for one in (told if isinstance(told, list) else [told]))
+    except BadInput as error:
+        raise BadInput(f"{path} [[defend]]: {error}") from None
 
 
 def _value(section: Mapping[str, Any], key: str, kind: type, default: Any, path: Path) -> Any:
