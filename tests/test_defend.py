@@ -225,6 +225,26 @@ def test_an_audit_that_is_stopped_at_any_finding_ends_with_the_same_record(tmp_p
     assert content(Audit(reopen(tmp_path / "stopped"), None)) == content(whole)
 
 
+@pytest.mark.parametrize("share", [0.3, 0.5, 0.75, 0.9])
+def test_an_audit_that_is_stopped_in_the_middle_of_an_attack_ends_with_the_same_record(tmp_path: Path, share: float) -> None:
+    left = [10**9]
+
+    def value(X: Array) -> Array:
+        left[0] -= 1
+        if not left[0]:
+            raise KeyboardInterrupt
+        return NETWORK.predict(X)
+
+    defend = ["query-limit=100000", "noise=sigma:1e-14,fresh:true"]
+    held = Predictions(value, 4, "fixed")
+    rest: dict[str, Any] = {"attacks": ["value-extraction"], "truth": {"weights": NETWORK}}
+    whole = tried(defend, held, out=tmp_path / "whole", **rest)
+    left[0] = round(share * (10**9 - left[0]))
+    with pytest.raises(KeyboardInterrupt):
+        tried(defend, held, out=tmp_path / "stopped", **rest)
+    assert content(tried(defend, held, out=tmp_path / "stopped", **rest)) == content(whole)
+
+
 def test_a_budget_counts_for_the_trial_too_and_more_of_it_goes_on(tmp_path: Path) -> None:
     before = tried([]).findings[0].cost.points
     found = tried("rounding=12", budget=Budget(queries=before + 5), out=tmp_path / "run")

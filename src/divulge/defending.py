@@ -144,6 +144,8 @@ class Again:
                 made: Access = defences.behind(access, defence, self.plan.told["name"], self.seed)
             else:
                 made = defence.release(access, self.seed)  # type: ignore[attr-defined]  # what guards these has it
+        except BudgetSpent as reason:  # nothing is left to find out with whether it can stand there
+            raise BadInput(str(reason)) from None
         except TargetFailed:
             raise
         except BadInput as error:
