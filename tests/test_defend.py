@@ -339,3 +339,29 @@ def test_the_command_line_prints_both_columns_and_a_plan_says_what_is_run_again(
     ] * 2
     assert cli.main(["audit", "audit.toml", "--defend", "rounding=three"]) == 2
     assert "option 'digits'" in capfd.readouterr().err
+
+
+def test_of_many_models_behind_one_defence_a_sentence_names_the_one_that_suffers_most() -> None:
+    found = tried("rounding=3")
+    kept = {f"accuracy of {name}": (0.9, 0.9 - lost) for name, lost in (("a", 0.0), ("b", 0.2), ("c", 0.1))}
+    (trial,) = found.record.trials
+    (table,) = trials.tables(replace(found.record, trials=(replace(trial, kept=kept),)))
+    assert table.sentence.endswith(
+        "of 3 measures of accuracy, the one that falls furthest: accuracy of b falls from 0.9 to 0.7."
+    )
+
+
+def test_points_of_another_width_measure_nothing_and_those_that_fit_are_taken() -> None:
+    data = np.random.default_rng(1)
+    X = data.standard_normal((80, 5))
+    y = X @ [1.0, 2.0, -1.0, 0.5, 3.0] + data.standard_normal(80)
+    held: dict[str, Access] = {
+        "model": Fitted.of(classical.train("ridge", X, y, alpha=0.7)), "data": TrainingData(X, y),
+        "api": Gradients.of(NETWORK),
+    }  # fmt: skip
+    known = {"candidates": Candidates(*points())}
+    found = audit(held, known, attacks=["gradient-extraction"], defend="rounding=2")
+    assert set(found.record.trials[0].kept) == {
+        "R² on the training data of model", "accuracy of api", "answers with the same label of api",
+        "cosine of the explanations of api",
+    }  # fmt: skip

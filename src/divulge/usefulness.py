@@ -68,7 +68,7 @@ def measured(plain: Access, guarded: Access, truth: Truth, held: Iterable[Access
 
 def _points(access: Access, known: Iterable[Access | None]) -> Points | None:
     """The first with labels, else the first without: as many of its points as are looked at, drawn evenly."""
-    width = getattr(access, "dimension", None)
+    width = _width(access)
     fitting = [
         one for one in known
         if isinstance(one, Candidates | TrainingData) and isinstance(one.X, np.ndarray) and width in (None, one.X.shape[1])
@@ -80,6 +80,15 @@ def _points(access: Access, known: Iterable[Access | None]) -> Points | None:
     trained = found.y is not None and isinstance(found, TrainingData)
     y = None if found.y is None else np.asarray(found.y)[chosen]
     return Points(np.asarray(found.X, float)[chosen], y, ON_TRAINING if trained else "")
+
+
+def _width(access: Access) -> int | None:
+    """How many numbers a point has; None where something unknown is done to it first."""
+    if isinstance(access, Predictions | Weights):
+        return access.dimension
+    plain = not (isinstance(access, Fitted) and (access.prepare or access.steps is not None))
+    coef = getattr(access, "coef", None)
+    return int(coef.shape[-1]) if plain and coef is not None else None
 
 
 def _answers(access: Access, points: Points) -> tuple[Array, Array | None] | None:

@@ -17,6 +17,8 @@ NOT_REACHED = "not reached"
 NOT_MEASURED = "what it costs the users was not measured: no points are known to compare answers at"
 DEAR = 0.05
 "Of accuracy, of fit or of labels: an owner who gives up more has another model."
+FEW = 2
+"Measures of one sort that a sentence names; of more, the one that falls furthest."
 SHARES = ("accuracy", "R²", "answers with the same label", "cosine of the explanations")
 "What a defence costs, what matters most to users first; the last alone is no reason to call it dear."
 
@@ -227,6 +229,9 @@ def _use(trial: Trial) -> str:
     """What matters most of what users keep."""
     for share in SHARES:
         found = [(name, both) for name, both in trial.kept.items() if name.startswith(share)]
+        if len(found) > FEW:
+            name, both = max(found, key=lambda one: one[1][0] - one[1][1])
+            return f"of {len(found)} measures of {share}, the one that falls furthest: {_moved(name, *both)}"
         if found:
             return wording.listing([_moved(name, *both) for name, both in found])
     return NOT_MEASURED
