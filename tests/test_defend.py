@@ -210,7 +210,7 @@ class Stops(Nobody):
             raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize("after", [2, 3, 5, 6, 8])
+@pytest.mark.parametrize("after", [3, 5, 8])
 def test_an_audit_that_is_stopped_at_any_finding_ends_with_the_same_record(tmp_path: Path, after: int) -> None:
     # Each has an answer that is drawn anew, counted, or neither.
     defend = ["rounding=2", "query-limit=70", "noise=sigma:0.1,fresh:true"]
@@ -225,7 +225,7 @@ def test_an_audit_that_is_stopped_at_any_finding_ends_with_the_same_record(tmp_p
     assert content(Audit(reopen(tmp_path / "stopped"), None)) == content(whole)
 
 
-@pytest.mark.parametrize("share", [0.3, 0.5, 0.75, 0.9])
+@pytest.mark.parametrize("share", [0.4, 0.8])
 def test_an_audit_that_is_stopped_in_the_middle_of_an_attack_ends_with_the_same_record(tmp_path: Path, share: float) -> None:
     left = [10**9]
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from divulge import defences, graph, usefulness
 from divulge.contract import Access, Finding, Predictions, Procedure, Trial, Truth
-from divulge.defences.asking import QueryLimit
-from divulge.errors import BadInput, BudgetSpent, TargetFailed, sentence
+from divulge.defences.asking import Count, QueryLimit
+from divulge.errors import BadInput, BudgetSpent, StorageError, TargetFailed, sentence
 from divulge.graph import Held, Step
 from divulge.runner import Runner, one_blas_thread
 from divulge.storage import fingerprint
@@ -106,13 +106,12 @@ class Again:
         """What does not fit a defended answer is nobody's mistake, so each step counts as one of several."""
         step = replace(step, choices=step.choices + 1)
         truth = self.about(step.roots)
-        if not self.plan.counts:
+        asked = [thing.name for thing in step.inputs if thing.name in self.guarded and issubclass(thing.kind, Predictions)]
+        if not asked or not self.plan.counts:
             return self.runner.execute(step, truth)
-        counts: list[Any] = []
-        inputs = []
-        for thing in step.inputs:
-            plain = next((one for one in self.things if one.name == thing.name and not thing.path), thing)
-            inputs.append(self._anew(thing, plain.access, counts) if thing.name in self.guarded else thing)
+        counts: list[Count] = []
+        plain = {thing.name: thing.access for thing in self.things}
+        inputs = [self._anew(thing, plain[thing.name], counts) if thing.name in asked else thing for thing in step.inputs]
 
         def ending() -> bool:
             """Scoring may go on beyond a limit, and who ran into it would run into it again."""
@@ -123,10 +122,8 @@ class Again:
 
         return self.runner.execute(replace(step, inputs=tuple(inputs)), truth, ending)
 
-    def _anew(self, thing: Held, plain: Access | None, counts: list[Any]) -> Held:
+    def _anew(self, thing: Held, plain: Any, counts: list[Count]) -> Held:
         """The same guarded thing as nobody has asked it: every attack has a limit, or fresh noise, of its own."""
-        if not isinstance(plain, Predictions) or thing.path:
-            return thing
         name, defence = self.plan.told["name"], self.plan.defence
         if isinstance(defence, QueryLimit):
             limited, count = defence.counted(plain)
@@ -146,7 +143,7 @@ class Again:
                 made = defence.release(access, self.seed)  # type: ignore[attr-defined]  # what guards these has it
         except BudgetSpent as reason:  # nothing is left to find out with whether it can stand there
             raise BadInput(str(reason)) from None
-        except TargetFailed:
+        except (StorageError, TargetFailed):
             raise
         except BadInput as error:
             self._refused = str(error)
@@ -170,6 +167,8 @@ class Again:
             except (BudgetSpent, TargetFailed) as reason:
                 self.runner.observer.log(f"What {self.plan.words} costs users was not measured: {reason}.")
                 return False
+            except StorageError:
+                raise
             except Exception as error:  # a model's own bug must not cost the audit its findings
                 self.runner.observer.log(sentence(f"{self.plan.words} on {thing.name} was not measured: {error}"))
                 continue
