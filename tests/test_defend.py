@@ -101,6 +101,19 @@ def test_each_defence_is_tried_by_itself_and_the_best_is_what_helps_at_least_cos
     assert trials.best(tried("rounding=12").record) is None
 
 
+def test_a_defence_that_users_cannot_afford_is_best_only_where_nothing_else_helps() -> None:
+    record = tried(["rounding=3", "rounding=2"]).record
+    cheap, dear = record.trials
+    useless = replace(dear, findings=record.findings)
+    ruined = replace(dear, kept={"accuracy": (0.9, 0.5)})
+    assert trials.best(replace(record, trials=(ruined, cheap))) is cheap
+    assert trials.best(replace(record, trials=(ruined, useless))) is ruined
+    assert trials.best(replace(record, trials=(replace(cheap, partial=True),))) is None
+    other = replace(cheap, kept={"accuracy": (0.9, 0.9), "answers with the same label": (1.0, 0.5)})
+    assert trials.cost(other) == 0  # labels say nothing where accuracy does
+    assert trials.cost(replace(cheap, kept={"answers with the same label of api": (1.0, 0.5)})) == 0.5
+
+
 def test_a_limit_counts_for_every_attack_alone_and_running_into_it_is_an_answer(tmp_path: Path) -> None:
     found = tried("query-limit=60", attacks=LIMITED, out=tmp_path / "run")
     (trial,) = found.record.trials
@@ -168,6 +181,11 @@ def test_settings_can_be_written_in_short() -> None:
     assert dict(trial.told) == {"name": "rounding", "decimals": 4, "of": "gradients"}
     (table,) = trials.tables(replace(tried([]).record, trials=(trial,)))
     assert table.sentence.startswith("Behind rounding to 4 decimals of gradients, ")
+    said = [trials.phrase(told, "as it stands") for told in (
+        {"name": "noise", "sigma": 1}, {"name": "rounding", "digits": 1}, {"name": "noise", "sigma": 1, "fresh": True},
+        {"name": "query-limit", "points": 50}, {"name": "absolute"},
+    )]  # fmt: skip
+    assert said == ["noise of 1", "rounding to 1 digit", "as it stands", "a limit of 50 points", "as it stands"]
 
 
 def test_rounding_and_noise_stand_before_what_is_released_too() -> None:

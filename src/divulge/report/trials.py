@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from divulge.contract import Finding, Holding, Record, Trial, Verdict
-from divulge.report import severity, wording
+from divulge.report import overview, severity, wording
 from divulge.report.paths import Edge, Paths
 from divulge.report.severity import Rating, Severity
 
@@ -16,11 +16,11 @@ NOT_REACHED = "not reached"
 "Of a finding that one pass has and the other has not, as a chain broke or another one led there."
 NOT_MEASURED = "what it costs the users was not measured: no points are known to compare answers at"
 DEAR = 0.05
-"Of accuracy, of fit or of labels: an owner who gives up more has another model."
+"Of accuracy, of fit, or of labels: an owner who gives up more has another model."
 FEW = 2
 "Measures of one sort that a sentence names; of more, the one that falls furthest."
 SHARES = ("accuracy", "R²", "answers with the same label", "cosine of the explanations")
-"What a defence costs, what matters most to users first; the last alone is no reason to call it dear."
+"What a defence costs, what matters most to users first."
 
 _WORDS: Mapping[str, tuple[str, str]] = {
     "digits": ("rounding", "rounding to {} digits"),
@@ -128,24 +128,32 @@ def table(record: Record, trial: Trial) -> Table:
 def best(record: Record) -> Trial | None:
     """The defence that did most on this very target; None where none of those that were tried to the end did anything.
 
-    Defences that leave users what they had (neither accuracy, nor fit, nor labels fall by more than `DEAR`) come before
-    others; among these the one behind which the worst leak is least severe, then the one with fewest leaks, then the one
-    that costs least. One that lowers neither the worst severity nor the number of leaks is none.
+    Defences that leave users what they had (their `cost` is no more than `DEAR`) come before others; among these the one
+    behind which the worst leak of the whole audit is least severe, then the one with fewest leaks, then the one that costs
+    least. One that lowers neither the worst severity nor, with the same worst, the number of leaks is none.
     """
+    without = _left(record)
     ranked = []
     for number, trial in enumerate(record.trials):
-        made = table(record, trial)
-        worst = (max((_level(row.before) for row in made.rows), default=0), made.before)
-        left = (max((_level(row.after) for row in made.rows), default=0), made.remaining + made.new)
-        if not made.partial and trial.findings and left < worst:
+        left = _left(behind(record, trial))
+        if not trial.partial and left < without:
             ranked.append((cost(trial) > DEAR, *left, cost(trial), number))
     return record.trials[min(ranked)[-1]] if ranked else None
 
 
 def cost(trial: Trial) -> float:
-    """The most that users lose by any measure of use but the likeness of explanations; 0 where nothing was measured."""
-    shares = tuple(SHARES[:-1])
-    return max((before - after for name, (before, after) in trial.kept.items() if name.startswith(shares)), default=0.0)
+    """The most that users lose of accuracy or fit; of labels where neither was measured; 0 where nothing was."""
+    for shares in (("accuracy", "R²"), ("answers with the same label",)):
+        lost = [before - after for name, (before, after) in trial.kept.items() if name.startswith(shares)]
+        if lost:
+            return max(0.0, *lost)
+    return 0.0
+
+
+def _left(record: Record) -> tuple[int, int]:
+    """How severe the worst leak of a record is, and how many leaks there are."""
+    levels = [int(leak.rating.severity) for leak in overview.leaks(record)]
+    return max(levels, default=0), len(levels)
 
 
 def behind(record: Record, trial: Trial) -> Record:
@@ -170,7 +178,7 @@ def phrase(told: Mapping[str, Any], otherwise: str) -> str:
     for setting, (name, said) in _WORDS.items():
         if told.get("name") == name and set(told) <= {"name", "of", setting} and setting in told:
             text = said.format(told[setting])
-            text = text[:-1] if told[setting] == 1 else text
+            text = text.removesuffix("s") if told[setting] == 1 else text
             part = told.get("of", "all")
             return text if part == "all" else f"{text} of {part}"
     return otherwise
