@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from divulge import Fitted, Gradients, Hyperparameters, Predictions, TrainingData, Verdict, Weights, audit, cli
+from divulge.attacks import Surrogate
 from divulge.auditing import Audit, reopen
 from divulge.contract import Access, Array, Budget, Candidates, Cost, Finding, Parameters, Trial
 from divulge.errors import BadInput
@@ -122,6 +123,19 @@ def test_a_limit_counts_for_every_attack_alone_and_running_into_it_is_an_answer(
     assert not any(finding.partial for finding in trial.findings)
     assert trial.kept["accuracy"] == (0.9, 0.9)  # scoring is no customer
     assert content(tried("query-limit=60", attacks=LIMITED, out=tmp_path / "run")) == content(found)
+
+
+def test_who_trains_a_copy_keeps_to_a_limit_that_it_is_told() -> None:
+    held: dict[str, Access] = {
+        "api": Gradients.of(NETWORK),
+        "asked": Candidates(np.random.default_rng(1).standard_normal((600, 4))),
+    }
+    found = audit(held, {"weights": NETWORK}, attacks=["surrogate"], defend="query-limit=50")
+    (finding,) = found.record.trials[0].findings
+    assert finding.verdict is not Verdict.FAILED  # ten points to measure it by may be too few to claim a copy
+    assert finding.cost.points == 50
+    assert (finding.provenance.options["queries"], finding.provenance.options["holdout"]) == (40, 10)
+    assert Surrogate().within(1000) == Surrogate()
 
 
 def test_only_what_goes_back_to_something_guarded_is_run_again() -> None:

@@ -99,6 +99,8 @@ class Again:
             return graph.won(step, finding)
 
         held = [self.guarded.get(thing.name, thing) for thing in self.things]
+        if isinstance(self.plan.defence, QueryLimit):  # whoever knows of it keeps to it
+            attacks = [attack.within(self.plan.defence.points) for attack in attacks]
         graph.pursue([*held, *others], attacks, execute)
         self.complete = self._measure() and not any(finding.partial for finding in self.findings)
 

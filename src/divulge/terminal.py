@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from divulge.runner import Observer
 
 QUIET_SECONDS = 10.0  # how often a log gets a line of progress
+MANY = 4  # measures of what a defence costs: of more, those that it changes
 STYLES = {"leak": "bold red", "none found": "green", "not applicable": "yellow", "failed": "magenta"}
 
 
@@ -164,7 +165,8 @@ def _show_trials(audit: Audit) -> None:
         out.print(f"\n{table.sentence}", markup=False)
         leaks = [row for row in table.rows if row.before.leak or row.after.leak]
         rows = [(f"{row.title} on {', '.join(row.inputs)}", row.before.words, row.after.words) for row in leaks]
-        show_table(("", "without", "with"), [*rows, *((kept.name, kept.without, kept.behind) for kept in table.kept)])
+        kept = [one for one in table.kept if len(table.kept) <= MANY or one.without != one.behind]
+        show_table(("", "without", "with"), [*rows, *((one.name, one.without, one.behind) for one in kept)])
     if tables:
         out.print(trials.CAVEAT)
 

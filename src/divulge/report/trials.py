@@ -238,6 +238,8 @@ def _use(trial: Trial) -> str:
     for share in SHARES:
         found = [(name, both) for name, both in trial.kept.items() if name.startswith(share)]
         if len(found) > FEW:
+            if all(wording.number(before) == wording.number(after) for _, (before, after) in found):
+                return f"all {len(found)} measures of {share} stay as they were"
             name, both = max(found, key=lambda one: one[1][0] - one[1][1])
             return f"of {len(found)} measures of {share}, the one that falls furthest: {_moved(name, *both)}"
         if found:
