@@ -114,6 +114,8 @@ confidence = 0.9
         (HELD + '[truth.hyperparameters]\nalpha = "big"', "finite number for hyperparameter 'alpha'"),
         ("seed = ", "cannot read .*audit.toml"),
         ('out = " "' + HELD, "name of a run folder for 'out'"),
+        ("defend = 3" + HELD, r"\[\[defend\]\]: expected a defence such as \{ name = .*, got 3; write rounding=3"),
+        ('defend = ["rouding=3"]' + HELD, r"\[\[defend\]\]: defence: unknown key 'rouding'; did you mean 'rounding'"),
         (HELD + "[truth]\ndata = 3", r"expected a section \[truth.data.KIND\], got data = 3"),
         (HELD.replace('file = "data.npz"', 'dataset = "diabetes"\nname = "x"'), "unknown key 'name'"),
     ],
@@ -209,6 +211,7 @@ def make_files(folder: Path) -> Array:
     X, y = rng.normal(size=(30, 4)), rng.normal(size=30)
     np.savez(folder / "train.npz", X=X, y=y, X_val=X[:5], y_val=y[:5])
     np.savez(folder / "test.npz", X=X[:9], y=y[:9])
+    np.savez(folder / "labelled.npz", X=X, y=(y > 0).astype(int))
     frame = pandas.DataFrame(X, columns=list("abcd")).assign(price=y, count=1.0)
     frame.to_csv(folder / "train.csv", index=False)
     frame.to_parquet(folder / "train.parquet")

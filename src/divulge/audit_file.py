@@ -15,8 +15,8 @@ from divulge.errors import BadInput, refuse_unknown
 from divulge.report import formats, thresholds
 
 KEYS = (
-    "title", "out", "seed", "workers", "attacks", "studies", "allow_pickle", "format", "fail_on", "budget", "held", "truth",
-    "options",
+    "title", "out", "seed", "workers", "attacks", "studies", "defend", "allow_pickle", "format", "fail_on", "budget", "held",
+    "truth", "options",
 )  # fmt: skip
 SOURCES = ("file", "url", "dataset")
 NAMES = ("features", "target", "weights", "record", "score", "member", "source")
@@ -41,6 +41,7 @@ class AuditFile:
     "Files for other programs to write besides."
     fail_on: tuple[str, ...] = ()
     "Conditions under which the command line ends with 1."
+    defend: tuple[Mapping[str, Any], ...] = ()
 
 
 def read(path: Path, *, allow_pickle: bool = False) -> AuditFile:
@@ -75,6 +76,7 @@ def read(path: Path, *, allow_pickle: bool = False) -> AuditFile:
         options=_value(document, "options", dict, {}, path),
         format=wanted,
         fail_on=conditions,
+        defend=_defend(document.get("defend", []), path),
     )
 
 
@@ -228,6 +230,14 @@ def _for_machines(document: Mapping[str, Any], path: Path) -> tuple[tuple[str, .
         return formats.read(wanted), tuple(map(str, thresholds.read(conditions)))
     except BadInput as error:
         raise BadInput(f"{path}: {error}") from None
+
+
+def _defend(told: Any, path: Path) -> tuple[Mapping[str, Any], ...]:
+    """`[[defend]]` tables, or the same in short: each is tried by itself."""
+    try:
+        return tuple(defences.spelled(one, defences.DEFENCES) for one in (told if isinstance(told, list) else [told]))
+    except BadInput as error:
+        raise BadInput(f"{path} [[defend]]: {error}") from None
 
 
 def _value(section: Mapping[str, Any], key: str, kind: type, default: Any, path: Path) -> Any:

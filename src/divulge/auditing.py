@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
-from divulge import graph, live, registry
+from divulge import defending, graph, live, registry
 from divulge.contract import Access, Attack, Budget, Finding, Holding, Predictions, Procedure, Record, Truth, Verdict
 from divulge.contract.display import html
 from divulge.contract.service import LOOKING, SCORING, Account, Service, charged_to, services
+from divulge.defending import Again, Plan, Told
 from divulge.errors import BadInput, refuse_unknown
 from divulge.graph import Held, Step
 from divulge.run_folder import LEDGER, locked, versions
@@ -61,6 +62,7 @@ def audit(
     sources: Mapping[str, str] | None = None,
     observer: Observer | None = None,
     looked: tuple[int, int] = (0, 0),
+    defend: Told | Iterable[Told] = (),
 ) -> Audit:
     """Run every attack that what is held allows, then every attack that its loot allows, and so on.
 
@@ -68,9 +70,11 @@ def audit(
     knows by kind, `{"hyperparameters": ...}`, or by the name of the thing it is about, `{"model": {...}}`.
     `studies` names baselines and studies to run besides; what they show goes no further.
     With `out`, the run folder there resumes what an earlier audit of the same things finished, and holds the report.
-    `looked` is what servers were sent to find out what is held: rows and requests.
+    `looked` is what servers were sent to find out what is held: rows and requests. `defend` names defences, each of which
+    is tried: `"rounding=3"`, or `{"name": "rounding", "digits": 3}`; the audit is run again behind it.
     """
     things = graph.hold(held, sources or {})
+    plans = defending.chosen(defend, things)
     chosen = choose(attacks, studies, options or {})
     known = _Known(truth or {}, {thing.name for thing in things})
     if out is not None and not str(out).strip():
@@ -79,9 +83,9 @@ def audit(
     runner = Runner(folder, seed=seed, budget=budget, workers=workers, observer=observer or live.observer())
     if folder is None:
         with _books(things, None, runner, looked) as (kept, books):
-            return Audit(_Pursuit(title or "Audit", kept, chosen, known, runner, books).go(), None)
+            return Audit(_Pursuit(title or "Audit", kept, chosen, known, runner, books).go(plans), None)
     with locked(folder), _books(things, folder / LEDGER, runner, looked) as (kept, books):
-        record = _Pursuit(title or "Audit", kept, chosen, known, runner, books).go()
+        record = _Pursuit(title or "Audit", kept, chosen, known, runner, books).go(plans)
     draw(folder, record)
     return Audit(record, folder)
 
@@ -177,6 +181,14 @@ def plan(
     return graph.plan(graph.hold(held), choose(attacks, studies, options or {}))
 
 
+def plan_again(
+    held: Iterable[Access] | Mapping[str, Access], steps: Iterable[Step], defend: Told | Iterable[Told]
+) -> list[tuple[Plan, list[Step]]]:
+    """Which of the steps would be taken again behind each defence."""
+    plans = defending.chosen(defend, graph.hold(held))
+    return [(plan, [step for step in steps if plan.touches(step)]) for plan in plans]
+
+
 def reopen(folder: Path) -> Record:
     """The record of an earlier audit."""
     try:
@@ -209,39 +221,39 @@ class _Pursuit:
         self.books = books
         self.holdings = [_holding(thing) for thing in things]
         self.findings: list[Finding[Any]] = []
+        self.won: list[Held] = []
+        self.again: list[Again] = []
 
-    def go(self) -> Record:
+    def go(self, plans: Iterable[Plan] = ()) -> Record:
         if not self.things:
             raise BadInput("expected at least one thing that an attacker holds, got none; add a [held.NAME] section")
+        behind = [Again(plan, self.things, self.runner, self.known.about) for plan in plans]
         everything = graph.pursue(self.things, self.attacks, self._execute)
         started = {finding.provenance.attack for finding in self.findings}
         unmet = graph.unmet(everything, self.attacks, started)
-        complete = not any(finding.partial for finding in self.findings)
+        for again in behind:
+            self.again.append(again)
+            others = [thing for thing in self.won if set(thing.roots).isdisjoint(again.plan.guarded)]
+            again.go(self.attacks, others, lambda: self._record(unmet=unmet, complete=False))
+        complete = not any(finding.partial for finding in self.findings) and all(again.complete for again in behind)
         return self._record(unmet=unmet, complete=complete)
 
     def _execute(self, step: Step) -> Held | None:
         finding = self.runner.execute(step, self.known.about(step.roots))
         self.findings.append(finding)
-        won = None
-        # Not the verdict: scoring may have changed it, and the attacker cannot know.
-        if finding.loot is not None and finding.provenance.won:
-            won = Held(
-                step.wins,
-                type(finding.loot),
-                finding.loot,
-                fingerprint(finding.loot),
-                f"won by {step.attack.name}",
-                step.roots,
-                step.path,
-            )
+        won = graph.won(step, finding)
+        if won is not None:
+            self.won.append(won)
             self.holdings.append(_holding(won))
         self._record(complete=False)
         return won
 
     def _record(self, **rest: Any) -> Record:
+        trials = tuple(again.trial for again in self.again)
+        everything = [*self.findings, *(finding for trial in trials for finding in trial.findings)]
         record = Record(
-            self.title, tuple(self.holdings), tuple(self.findings), broken=registry.broken(),
-            seed=self.runner.seed, versions=versions(), sent=self.books(self.findings), **rest,
+            self.title, tuple(self.holdings), tuple(self.findings), broken=registry.broken(), trials=trials,
+            seed=self.runner.seed, versions=versions(), sent=self.books(everything), **rest,
         )  # fmt: skip
         if self.runner.folder:
             save(record, self.runner.folder / FINDINGS, prune=True)

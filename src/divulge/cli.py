@@ -78,6 +78,7 @@ def demo(
     out: Path = Path("runs/demo"),
     seed: int = 0,
     server: Literal["own", "mlserver"] = "own",
+    defend: list[str] | None = None,
     output: Output | None = None,
 ) -> int:
     """Audit models trained on embedded data, and write a report.
@@ -90,12 +91,14 @@ def demo(
         Another seed trains other models.
     server
         Who serves the model that is asked over HTTP: a small server of divulge's own, or MLServer where it is installed.
+    defend
+        Attack again behind a defence, as `divulge audit --defend` does.
     """
     from divulge import demo as demonstration, terminal
 
     output = (output or Output()).checked()
     with terminal.watching(quiet=output.json) as observer:
-        audit = demonstration.run(out, seed, observer, server)
+        audit = demonstration.run(out, seed, observer, server, defend or ())
     return _concluded(audit, output)
 
 
@@ -107,6 +110,7 @@ def audit_command(
     seed: int | None = None,
     workers: int | None = None,
     allow_pickle: bool = False,
+    defend: list[str] | None = None,
     output: Output | None = None,
 ) -> int:
     """Audit what an AUDIT.toml file describes, or a model in files or at an address; run again, it goes on where it stopped.
@@ -125,15 +129,19 @@ def audit_command(
         Processes to use, instead of the file's; all cores by default.
     allow_pickle
         Open pickle and joblib files, which can run any code they like.
+    defend
+        Run the audit again behind a defence, instead of the file's: rounding=3, rounding=decimals:3,of:values, noise=0.1,
+        label-only, query-limit=50; once for each time that it is given. docs/defences.md lists them.
     """
     from divulge import audit_file, auditing, terminal
 
     output = (output or Output()).checked()
     file, looked = _audit_file(sources, allow_pickle, quiet=output.json)
     described = audit_file.read(file, allow_pickle=allow_pickle)
+    tried = described.defend if defend is None else defend
     if plan:
         steps = auditing.plan(described.held, described.attacks, described.studies, described.options)
-        terminal.show_plan(steps, as_json=output.json)
+        terminal.show_plan(steps, as_json=output.json, again=auditing.plan_again(described.held, steps, tried))
         return DONE
     with terminal.watching(quiet=output.json) as observer:
         audit = auditing.audit(
@@ -150,6 +158,7 @@ def audit_command(
             sources=described.sources,
             observer=observer,
             looked=looked,
+            defend=tried,
         )
     asked = replace(output, format=(*described.format, *output.format), fail_on=(*described.fail_on, *output.fail_on))
     return _concluded(audit, asked)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -58,15 +58,20 @@ OPEN = 200
 "Digits that pipeline trains on; it has half as many for validation."
 
 
-def run(out: Path, seed: int, observer: Observer | None = None, server: Literal["own", "mlserver"] = "own") -> Audit:
+def run(
+    out: Path, seed: int, observer: Observer | None = None, server: Literal["own", "mlserver"] = "own",
+    defend: Sequence[str] = (),
+) -> Audit:  # fmt: skip
     """Train learners with secret penalties and networks that explain themselves; steal from all, and poison a pipeline."""
     if seed < 0:
         raise BadInput(f"expected a seed from 0, got {seed}; correct it")
     with one_blas_thread(), ExitStack() as running:
-        return _audited(out, seed, observer, running, on_mlserver if server == "mlserver" else served)
+        return _audited(out, seed, observer, running, on_mlserver if server == "mlserver" else served, defend)
 
 
-def _audited(out: Path, seed: int, observer: Observer | None, running: ExitStack, serve: Serve) -> Audit:
+def _audited(
+    out: Path, seed: int, observer: Observer | None, running: ExitStack, serve: Serve, defend: Sequence[str]
+) -> Audit:
     rng = np.random.default_rng(seed)
     table = datasets.load("diabetes", standardised=True)
     here, elsewhere = np.split(rng.permutation(len(table.X)), [300])
@@ -100,7 +105,7 @@ def _audited(out: Path, seed: int, observer: Observer | None, running: ExitStack
     options = {"poisoning": POISONED}
     return audit(
         held, truth, out=out, title="Demonstration", attacks=attacks, options=options, seed=seed, sources=sources,
-        observer=observer,
+        observer=observer, defend=defend,
     )  # fmt: skip
 
 

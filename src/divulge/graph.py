@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import chain, count, product
 from typing import Any
 
-from divulge.contract import Access, Attack, Procedure
+from divulge.contract import Access, Attack, Finding, Procedure
 from divulge.errors import BadInput
 from divulge.storage import fingerprint
 
@@ -140,6 +140,16 @@ def _belong(inputs: Sequence[Held], given: Sequence[bool]) -> bool:
         or any(other is not thing and not set(other.roots).isdisjoint(thing.roots) for other in inputs)
         for thing, instead in zip(inputs, given, strict=True)
     )
+
+
+def won(step: Step, finding: Finding[Any]) -> Held | None:
+    """What a finding leaves in an attacker's hands."""
+    # Not the verdict: scoring may have changed it, and the attacker cannot know.
+    loot = finding.loot
+    if loot is None or not finding.provenance.won:
+        return None
+    source = f"won by {step.attack.name}"
+    return Held(step.wins, type(loot), loot, fingerprint(loot), source, step.roots, step.path)
 
 
 def named(step: Step, taken: set[str]) -> Step:

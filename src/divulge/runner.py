@@ -74,19 +74,27 @@ class Runner:
         self.workers = workers or os.cpu_count() or 1
         self.observer = observer or Nobody()
 
-    def execute(self, step: Step, truth: Truth) -> Finding[Any]:
-        """One attack, blind, then scored; each half is kept under the hash of all it depends on."""
+    def execute(self, step: Step, truth: Truth, ending: Callable[[], bool] | None = None) -> Finding[Any]:
+        """One attack, blind, then scored; each half is kept under the hash of all it depends on.
+
+        `ending` is for what counts its answers: it is called when the attempt is over, and says whether what ended it
+        would end it again. Parts of such an attempt are not kept, so that one that was killed is begun anew.
+        """
         pieces = self._pieces(step)
         self.observer.starts(step)
         blind = _finding(pieces, "finding")
         kept = blind is not None
         if blind is None:
             with truth.sealed():
-                blind = self._attempt(step)
+                blind = self._attempt(step, whole=ending is not None)
+            if ending is not None and ending():
+                blind = replace(blind, partial=False)
             if not blind.partial:
                 pieces.keep("finding", blind)
         else:
             self._count_again(step, blind)
+            if ending is not None:
+                ending()
         finding = self._judged(step, self._signed(step, blind), truth, pieces)
         self.observer.ends(step, finding, kept)
         return finding
@@ -115,7 +123,7 @@ class Runner:
             return Forgetful()
         return Pieces(self.folder.joinpath("pieces", self.key(step), *parts), self.observer.log)
 
-    def _attempt(self, step: Step) -> Finding[Any]:
+    def _attempt(self, step: Step, *, whole: bool) -> Finding[Any]:
         # Every attack has a stream of its own, whatever ran before it and whatever its target is called.
         name = int(fingerprint(step.attack.name)[:8], 16)
         context = Context(
@@ -123,7 +131,7 @@ class Runner:
             progress=self.observer.progress,
             log=self.observer.log,
             budget=self.budget,
-            memory=self._pieces(step, "parts"),
+            memory=Forgetful() if whole else self._pieces(step, "parts"),
             spread=self._spread,
             asker=self.key(step),
         )

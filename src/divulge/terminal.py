@@ -20,13 +20,15 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from divulge.auditing import Audit
-    from divulge.contract import Attack, Evidence, Finding, Procedure
+    from divulge.contract import Attack, Evidence, Finding, Procedure, Record, Trial
+    from divulge.defending import Plan
     from divulge.experiments import Experiment, Outcome
     from divulge.first_look import Written
     from divulge.graph import Step
     from divulge.runner import Observer
 
 QUIET_SECONDS = 10.0  # how often a log gets a line of progress
+MANY = 4  # measures of what a defence costs: of more, those that it changes
 STYLES = {"leak": "bold red", "none found": "green", "not applicable": "yellow", "failed": "magenta"}
 
 
@@ -149,6 +151,7 @@ def conclude(audit: Audit, *, as_json: bool) -> None:
         out.print(f"not started: {name} {reason}", markup=False)
     for name, reason in audit.record.broken.items():
         out.print(f"plug-in skipped: {name}: {reason}", markup=False)
+    _show_trials(audit)
     if not audit.record.complete:
         out.print("The audit is not complete: allow more time or queries, then run the same command again to go on.")
     if audit.report:
@@ -161,9 +164,25 @@ def show_files(files: Mapping[str, Path]) -> None:
         out.print(f"{name}: {path}", markup=False)
 
 
+def _show_trials(audit: Audit) -> None:
+    """Leak by leak, without each defence and with it, and what that costs the users."""
+    from divulge.report import trials
+
+    tables = trials.tables(audit.record)
+    for table in tables:
+        out.print(f"\n{table.sentence}", markup=False)
+        leaks = [row for row in table.rows if row.before.leak or row.after.leak]
+        rows = [(f"{row.title} on {', '.join(row.inputs)}", row.before.words, row.after.words) for row in leaks]
+        kept = [one for one in table.kept if len(table.kept) <= MANY or one.without != one.behind]
+        show_table(("", "without", "with"), [*rows, *((one.name, one.without, one.behind) for one in kept)])
+    if tables:
+        out.print(trials.CAVEAT)
+
+
 def _show_sent(audit: Audit) -> None:
     """What servers were sent, for whom."""
-    attacks = [(finding.cost.rows, finding.cost.requests) for finding in audit.findings]
+    again = [finding for trial in audit.record.trials for finding in trial.findings]
+    attacks = [(finding.cost.rows, finding.cost.requests) for finding in (*audit.findings, *again)]
     besides = list(audit.record.sent.values())
     rows, requests = (sum(part) for part in zip((0, 0), *attacks, *besides, strict=True))
     if requests:
@@ -179,6 +198,7 @@ def summary(audit: Audit) -> dict[str, Any]:
         "complete": audit.record.complete,
         "leaks": len(audit.leaks),
         "findings": [_finding(finding) for finding in audit.findings],
+        "trials": [_trial(trial, audit.record) for trial in audit.record.trials],
         "sent": {who: {"rows": rows, "requests": requests} for who, (rows, requests) in audit.record.sent.items()},
         "not_started": dict(audit.record.unmet),
         "broken_plugins": dict(audit.record.broken),
@@ -199,16 +219,25 @@ def show_first_look(written: Written, *, as_json: bool) -> None:
     out.print(f"wrote {written.path}; look through it, then run: divulge audit {written.path}", markup=False)
 
 
-def show_plan(steps: Sequence[Step], *, as_json: bool) -> None:
-    """The steps an audit would take, were every attack to win."""
+def show_plan(steps: Sequence[Step], *, as_json: bool, again: Sequence[tuple[Plan, Sequence[Step]]] = ()) -> None:
+    """The steps an audit would take, were every attack to win; and those that it would take again behind defences."""
     if as_json:
-        say_json([{"attack": s.attack.name, "inputs": [held.name for held in s.inputs], "wins": s.wins} for s in steps])
+        behind = [_planned(step) | {"behind": plan.words} for plan, touched in again for step in touched]
+        say_json([*map(_planned, steps), *behind])
         return
     if not steps:
         out.print("No attack can start from what is held: `divulge attacks` shows what each one needs.")
         return
     rows = [(str(number), step.attack.name, target(step), step.wins) for number, step in enumerate(steps, 1)]
     show_table(("", "attack", "from", "would win"), rows)
+    for plan, touched in again:
+        out.print(
+            f"then, behind {plan.words} before {', '.join(plan.guarded)}: {len(touched)} of {len(steps)} again", markup=False
+        )
+
+
+def _planned(step: Step) -> dict[str, Any]:
+    return {"attack": step.attack.name, "inputs": [held.name for held in step.inputs], "wins": step.wins}
 
 
 def show_attacks(attacks: Mapping[str, type[Attack[Any, Any]]], broken: Mapping[str, str], *, as_json: bool) -> None:
@@ -315,6 +344,19 @@ def _outcome(outcome: Outcome) -> dict[str, Any]:
         "null": None if outcome.null is None else _number(outcome.null),
         "cells": outcome.counts,
         "reproduced": outcome.reproduced,
+    }
+
+
+def _trial(trial: Trial, record: Record) -> dict[str, Any]:
+    from divulge.report import trials
+
+    return {
+        "defence": trial.defence,
+        "told": dict(trial.told),
+        "guarded": list(trial.guarded),
+        "sentence": trials.table(record, trial).sentence,
+        "kept": {name: {"without": _number(a), "with": _number(b)} for name, (a, b) in trial.kept.items()},
+        "findings": [_finding(finding) for finding in trial.findings],
     }
 
 

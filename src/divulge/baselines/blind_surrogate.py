@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, ClassVar
+from dataclasses import replace
+from typing import Annotated, ClassVar, Self
 
 import numpy as np
 from pydantic import Field, PositiveInt
 
-from divulge.attacks.extraction.surrogate import LEAST, PAPER, REMEDY, Architecture, Use, copied, scored
+from divulge.attacks.extraction.surrogate import LEAST, PAPER, REMEDY, Architecture, Use, copied, scored, shared_out
 from divulge.contract import (
     Array,
     Baseline,
@@ -63,3 +64,6 @@ class BlindSurrogate(Baseline[Predictions, Copy]):
 
     def score(self, finding: Finding[Copy], held: Predictions, truth: Truth) -> Finding[Copy]:
         return scored(finding, truth)
+
+    def within(self, points: int) -> Self:
+        return replace(self, **shared_out(self.queries, self.holdout, points))

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import asdict, fields, replace
-from typing import Any, ClassVar, Generic, TypeVar, cast, get_args, get_origin
+from typing import Any, ClassVar, Generic, Self, TypeVar, cast, get_args, get_origin
 
 from divulge.contract.access import Access, Gradients, TrainingData
 from divulge.contract.context import Context
@@ -148,6 +148,10 @@ class Procedure(Generic[Needs, Won]):
 
     def options(self) -> dict[str, Any]:
         return asdict(cast(Any, self))
+
+    def within(self, points: int) -> Self:
+        """The same as somebody runs it who knows that no more points will be answered; as it is unless it says otherwise."""
+        return self
 
     def _remedies(self, finding: Finding[Won]) -> tuple[Remedy, ...]:
         """The finding's own; else the procedure's, where there is anything to remedy."""

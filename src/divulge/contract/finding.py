@@ -202,6 +202,8 @@ class Trial:
     "What it costs the users, by name: without it and with it, as in accuracy 0.95 and 0.94."
     told: Mapping[str, Any] = field(default_factory=dict)
     "The defence's name and settings, as an audit file has them."
+    partial: bool = False
+    "True when a budget, a silent server or whoever stopped the audit ended it early: a later run goes on."
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,16 +12,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import MISSING, asdict, fields, replace
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, cast
 
-from divulge.contract import Predictions
+from divulge.contract import Access, Fitted, Gradients, Parameters, Predictions, Weights
 from divulge.defences.answers import Absolute, LabelOnly, Noise, Rounding, TopClass
 from divulge.defences.asking import QueryLimit, SmoothGrad
+from divulge.defences.spelling import spelled, words
 from divulge.errors import BadInput, refuse_unknown
 
-__all__ = ["DEFENCES", "Defence", "defended", "from_table"]
+__all__ = [
+    "DEFENCES", "GUARDS", "Defence", "behind", "called", "defended", "from_table", "guards", "made", "spelled", "words",
+]  # fmt: skip
 
 P = TypeVar("P", bound=Predictions)
+ANSWERING: tuple[type[Access], ...] = (Predictions, Gradients)
+RELEASED: tuple[type[Access], ...] = (Weights, Fitted, Parameters)
 
 
 class Defence(Protocol):
@@ -41,8 +46,42 @@ DEFENCES: dict[str, type[Defence]] = {
 }
 
 
+GUARDS: dict[str, tuple[type[Access], ...]] = {
+    "rounding": ANSWERING + RELEASED,
+    "noise": ANSWERING + RELEASED,
+    "absolute": (Gradients,),
+    "top-class": (Gradients,),
+    "label-only": (Predictions,),
+    "smoothgrad": (Gradients,),
+    "query-limit": ANSWERING,
+}
+"What each can stand before: what answers, and what is released."
+
+
+def guards(defence: Defence, name: str) -> tuple[type[Access], ...]:
+    """The kinds of things that a defence with these settings can stand before."""
+    part = getattr(defence, "of", "all")
+    return GUARDS[name] if part == "all" else ANSWERING if part == "values" else (Gradients,)
+
+
 def defended(access: P, name: str, *, seed: int = 0, **settings: Any) -> P:
     """The same API behind a defence of this name. Its identity says which, so no run takes one for the other."""
+    return behind(access, made(name, settings, seed), name, seed)
+
+
+def behind(access: P, defence: Defence, name: str, seed: int) -> P:
+    """The same API behind a defence that was made."""
+    return called(defence.guard(access, seed), access, defence, name, seed)
+
+
+def called(guarded: P, access: P, defence: Defence, name: str, seed: int) -> P:
+    """A guarded API, called after what it is and what stands before it."""
+    said = ", ".join(f"{key}={value!r}" for key, value in sorted(asdict(cast(Any, defence)).items()))
+    return replace(guarded, identity=f"{access.identity} behind {name}({said}) seed {seed}")
+
+
+def made(name: str, settings: Mapping[str, Any], seed: Any = 0) -> Defence:
+    """A defence by its name, with settings that were looked at."""
     refuse_unknown([name], DEFENCES, "defence")
     kind: Any = DEFENCES[name]
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
@@ -51,10 +90,10 @@ def defended(access: P, name: str, *, seed: int = 0, **settings: Any) -> P:
     missing = [field.name for field in fields(kind) if field.name not in settings and field.default is MISSING]
     if missing:
         raise BadInput(f"expected {' and '.join(missing)} for the defence {name!r}, got none; give it")
-    defence = kind(**settings)
-    said = ", ".join(f"{key}={value!r}" for key, value in sorted(asdict(defence).items()))
-    guarded = defence.guard(access, seed)
-    return replace(guarded, identity=f"{access.identity} behind {name}({said}) seed {seed}")  # type: ignore[no-any-return]  # of the same kind
+    defence: Defence = kind(**settings)
+    if isinstance(defence, Rounding):
+        defence.check()
+    return defence
 
 
 def from_table(access: object, table: Any, *, seed: int = 0) -> Predictions:

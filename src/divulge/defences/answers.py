@@ -10,11 +10,13 @@ from typing import Annotated, Any, Literal, TypeVar, cast
 import numpy as np
 from pydantic import Field
 
-from divulge.contract import Array, Gradients, Predictions, option_class
+from divulge.contract import Access, Array, Gradients, Predictions, option_class
 from divulge.defences.draws import generator
+from divulge.defences.released import released
 from divulge.errors import BadInput
 from divulge.solvers.shared.rounding import significant
 
+A = TypeVar("A", bound=Access)
 P = TypeVar("P", bound=Predictions)
 Ask = Callable[[Array], Array]
 Part = Literal["all", "values", "gradients"]
@@ -34,13 +36,18 @@ class Rounding:
     of: Part = "all"
     "What is rounded."
 
-    def guard(self, access: P, seed: int) -> P:
+    def check(self) -> None:
         if (self.decimals is None) == (self.digits is None):
             raise BadInput(
                 f"expected one of decimals and digits for rounding, got decimals={self.decimals}, digits={self.digits}; "
                 "give exactly one"
             )
+
+    def guard(self, access: P, seed: int) -> P:
         return changed(access, self.of, lambda ask, _: lambda X: self.rounded(ask(X)))
+
+    def release(self, access: A, seed: int) -> A:
+        return released(access, self.rounded)
 
     def rounded(self, answer: Array) -> Array:
         if self.decimals is not None:
@@ -53,7 +60,7 @@ class Noise:
     """Gaussian noise on every number."""
 
     sigma: Annotated[float, Field(gt=0, allow_inf_nan=False)]
-    "Its standard deviation, in units of what the answers usually are."
+    "Its standard deviation, in units of what the answers usually are; of released numbers, of the largest."
     fresh: bool = False
     "True draws it anew for every query, which an attacker averages away; else a point gets the same noise each time."
     of: Part = "all"
@@ -79,6 +86,15 @@ class Noise:
             return answer
 
         return changed(access, self.of, noisy)
+
+    def release(self, access: A, seed: int) -> A:
+        """Drawn once, in units of the largest number of each array."""
+        rng = np.random.default_rng(seed)
+
+        def noisy(values: Array) -> Array:
+            return np.asarray(values + self.sigma * np.abs(values).max(initial=0) * rng.standard_normal(values.shape))
+
+        return released(access, noisy)
 
 
 @option_class

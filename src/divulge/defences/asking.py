@@ -53,23 +53,31 @@ class QueryLimit:
     "How many points are answered; the value and the gradient of one count once."
 
     def guard(self, access: P, seed: int) -> P:
-        count = _Count(self.points)
+        return self.counted(access)[0]
+
+    def counted(self, access: P) -> tuple[P, Count]:
+        """The API behind a limit, and what counts how far it is."""
+        count = Count(self.points)
         parts: dict[str, Any] = {"value": count.of("value", access.value)}
         if isinstance(access, Gradients):
             parts["gradient"] = count.of("gradient", access.gradient)
-        return replace(access, **parts)
+        return replace(access, **parts), count
 
 
-class _Count:
+class Count:
+    """Points that were answered, until no more are."""
+
     def __init__(self, limit: int) -> None:
         self.limit, self.answered = limit, 0
+        self.reached = self.lifted = False
         self.last: tuple[str, bytes] | None = None
 
     def of(self, what: str, ask: Callable[[Array], Array]) -> Ask:
         def limited(X: Array) -> Array:
             where = np.ascontiguousarray(X).tobytes()
             both = self.last is not None and self.last[0] != what and self.last[1] == where
-            if not both and self.answered + len(X) > self.limit:
+            if not both and not self.lifted and self.answered + len(X) > self.limit:
+                self.reached = True
                 raise TargetFailed(
                     f"the API answers {self.limit} points, {self.answered} were answered and {len(X)} more were asked; "
                     "an attack has to do with fewer queries"

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Annotated, Any, ClassVar, Literal, Protocol
+from typing import Annotated, Any, ClassVar, Literal, Protocol, Self
 
 import numpy as np
 from pydantic import Field, PositiveInt
@@ -92,6 +92,15 @@ class Surrogate(Attack[tuple[Predictions, Candidates], Copy]):
 
     def score(self, finding: Finding[Copy], held: tuple[Predictions, Candidates], truth: Truth) -> Finding[Copy]:
         return scored(finding, truth)
+
+    def within(self, points: int) -> Self:
+        return replace(self, **shared_out(self.queries, self.holdout, points))
+
+
+def shared_out(queries: int, holdout: int, points: int) -> dict[str, Any]:
+    """Points that train a copy and points that measure it, no more than that in all; as few as will do measure it."""
+    kept = max(1, min(queries, points - LEAST))
+    return {"queries": kept, "holdout": max(LEAST, min(holdout, points - kept))}
 
 
 class Training(Protocol):
