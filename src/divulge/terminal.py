@@ -145,7 +145,10 @@ def conclude(audit: Audit, *, as_json: bool) -> None:
     if as_json:
         say_json(summary(audit))
         return
-    out.print(f"\n{_counted(len(audit.leaks), 'leak')} in {_counted(len(audit.findings), 'finding')}.")
+    from divulge.report import headline
+
+    out.print(f"\n{headline.sentences(audit.record)[0].replace('`', '')}", style="bold", markup=False)
+    out.print(f"{_counted(len(audit.leaks), 'leak')} in {_counted(len(audit.findings), 'finding')}.")
     _show_sent(audit)
     for name, reason in audit.record.unmet.items():
         out.print(f"not started: {name} {reason}", markup=False)

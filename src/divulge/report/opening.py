@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 
 from divulge.contract import ImagePairs, Record, Remedy, TrainingData, Verdict
-from divulge.report import headline, loot, overview, pictures, severity, wording
+from divulge.report import headline, loot, overview, pictures, severity, trials, wording
 from divulge.report.overview import Asset, Leak
 from divulge.report.severity import Severity
 
@@ -44,8 +44,8 @@ class Opening:
     "Number of the finding whose pictures these are, from 1."
     remedy: Remedy | None
     totals: str
-    trial: str = ""
-    "What a defence did to this very model, where one was tried."
+    trial: str
+    "What a defence did to this very model, where one was tried; otherwise empty."
 
 
 def opening(record: Record) -> Opening:
@@ -61,6 +61,7 @@ def opening(record: Record) -> Opening:
         stolen=stolen,
         remedy=advice[1] if advice else None,
         totals=_totals(record),
+        trial=_tried(record),
     )
 
 
@@ -116,6 +117,12 @@ def _nothing(asset: Asset) -> str:
     ]
     said = wording.listing(parts) or "nothing that was held allows an attack on it"
     return f"{said[:1].upper()}{said[1:]}."
+
+
+def _tried(record: Record) -> str:
+    """What the best of the defences that were tried did, where one did anything."""
+    trial = trials.best(record)
+    return "" if trial is None else trials.table(record, trial).sentence
 
 
 def _totals(record: Record) -> str:

@@ -18,7 +18,7 @@ import vl_convert
 from markupsafe import Markup, escape
 
 from divulge.contract import Finding, ImagePairs, Record, Verdict
-from divulge.report import annex, canvas, charts, graph, loot, overview, pictures, scores, severity, wording
+from divulge.report import annex, canvas, charts, graph, loot, overview, pictures, scores, severity, trials, wording
 from divulge.report.opening import heading, opening
 from divulge.report.paths import Edge, Paths
 from divulge.report.severity import Rating
@@ -102,12 +102,14 @@ def render(record: Record) -> str:
         record=record,
         opening=first,
         rule=severity.RULE,
-        contents=_contents(chapters, attempts, drawing),
+        contents=_contents(chapters, attempts, drawing, bool(record.trials)),
         graph=drawing,
         ways=graph.ways(record),
         chapters=chapters,
         attempts=attempts,
         attempts_summary=_summary(attempts),
+        trials=trials.tables(record),
+        caveat=trials.CAVEAT,
         annex=annex.lists(record) if record.findings else [],
         meanings=MEANINGS,
         style=style,
@@ -169,10 +171,13 @@ def _summary(attempts: Sequence[Attempts]) -> str:
     return f"{wording.count(tally.total(), 'attempt')}, {ended}"
 
 
-def _contents(chapters: list[Chapter], attempts: list[Attempts], drawing: graph.Drawing) -> list[tuple[str, str]]:
+def _contents(
+    chapters: list[Chapter], attempts: list[Attempts], drawing: graph.Drawing, tried: bool
+) -> list[tuple[str, str]]:
     """Where the page leads: id and title of its parts."""
     listed = [("graph", "What was won from what")] if drawing.boxes else []
     listed += [(chapter.id, chapter.heading) for chapter in chapters]
+    listed += [("before-and-after", "Before and after")] if tried else []
     listed += [("attempts", "What won nothing")] if attempts else []
     listed += [("not-run", "What did not run"), ("annex", "For whom it concerns")]
     return [*listed, ("held", "What was held"), ("reading", "How to read this report")]
