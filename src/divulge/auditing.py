@@ -8,16 +8,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
-from divulge import graph, registry
+from divulge import graph, registry, sealing
 from divulge.contract import Access, Attack, Budget, Finding, Holding, Predictions, Procedure, Record, Truth, Verdict
 from divulge.contract.service import LOOKING, SCORING, Account, Service, charged_to, services
 from divulge.errors import BadInput, refuse_unknown
 from divulge.graph import Held, Step
-from divulge.run_folder import LEDGER, locked, versions
+from divulge.run_folder import FINDINGS, LEDGER, locked, versions
 from divulge.runner import Observer, Runner
 from divulge.storage import fingerprint, load, save
-
-FINDINGS = "findings.json"
 
 Known = Mapping[str, Access | Mapping[str, Access]]
 
@@ -40,6 +38,11 @@ class Audit:
     @property
     def report(self) -> Path | None:
         return self.folder / "report.html" if self.folder else None
+
+    @property
+    def seal(self) -> str | None:
+        """The hash to write down elsewhere: `divulge verify` compares the run folder with it."""
+        return None if self.folder is None else seal_of(self.folder)
 
 
 def audit(
@@ -76,9 +79,10 @@ def audit(
     if folder is None:
         with _books(things, None, runner, looked) as (kept, books):
             return Audit(_Pursuit(title or "Audit", kept, chosen, known, runner, books).go(), None)
-    with locked(folder), _books(things, folder / LEDGER, runner, looked) as (kept, books):
-        record = _Pursuit(title or "Audit", kept, chosen, known, runner, books).go()
-    draw(folder, record)
+    with locked(folder):
+        with _books(things, folder / LEDGER, runner, looked) as (kept, books):
+            record = _Pursuit(title or "Audit", kept, chosen, known, runner, books).go()
+        draw(folder, record)
     return Audit(record, folder)
 
 
@@ -188,10 +192,30 @@ def reopen(folder: Path) -> Record:
 
 
 def draw(folder: Path, record: Record | None = None) -> Path:
-    """Write the report of a run folder (again)."""
+    """Write the report of a run folder, and seal it; or write it again, of the record that was sealed and no other.
+
+    A folder that no audit sealed gets its page and no seal: nobody knows what happened to the record since.
+    """
     from divulge import report
 
-    return report.write(record or reopen(folder), folder)
+    made = record is not None
+    if record is None:
+        sealing.refuse_changed(folder)
+        record = reopen(folder)
+    try:
+        page = report.write(record, folder)
+    except BadInput:  # a library that draws is missing: findings and report.json stand without it
+        if made:
+            sealing.seal(folder, record)
+        raise
+    if made or sealing.sealed(folder):
+        sealing.seal(folder, record, page)
+    return page
+
+
+def seal_of(folder: Path) -> str | None:
+    """The seal of a run folder; None where it has none."""
+    return str(sealing.read(folder)["seal"]["sha256"]) if sealing.sealed(folder) else None
 
 
 class _Pursuit:
@@ -240,6 +264,7 @@ class _Pursuit:
             seed=self.runner.seed, versions=versions(), sent=self.books(self.findings), **rest,
         )  # fmt: skip
         if self.runner.folder:
+            sealing.unseal(self.runner.folder)
             save(record, self.runner.folder / FINDINGS, prune=True)
         return record
 

@@ -241,18 +241,63 @@ def reproduce(
 
 
 @app.command
-def report(run: Path, /) -> int:
+def report(run: Path | None = None, /, *, schema: bool = False) -> int:
     """Draw the report of a run folder again, without running anything.
 
     Parameters
     ----------
     run
         The folder an audit wrote.
+    schema
+        Print the JSON schema of report.json instead, and nothing else.
     """
     from divulge import auditing, terminal
 
+    if schema:
+        terminal.say_schema()
+        return DONE
+    if run is None:
+        raise BadInput("expected a run folder, got none; write `divulge report RUN`")
     terminal.out.print(f"report: {auditing.draw(run)}", markup=False)
+    terminal.say_seal(auditing.seal_of(run))
     return DONE
+
+
+@app.command
+def verify(
+    run: Path,
+    /,
+    *,
+    seal: str | None = None,
+    against: Path | None = None,
+    redraw: bool = False,
+    allow_pickle: bool = False,
+    json: bool = False,
+) -> int:
+    """Say whether anything in a run folder was changed since its audit ended; exit with code 1 where something was.
+
+    Parameters
+    ----------
+    run
+        The folder an audit wrote.
+    seal
+        The seal that the audit printed, from where it was written down; without it, whoever changed the folder may have
+        made another.
+    against
+        The audit file: are the files that it holds still those that were audited? Addresses are not asked.
+    redraw
+        Draw the page again and compare it.
+    allow_pickle
+        Open pickle and joblib files, which can run any code they like.
+    json
+        Print what was checked as JSON, and nothing else.
+    """
+    from divulge import audit_file, terminal, verifying
+
+    now = None if against is None else audit_file.fingerprints(against, allow_pickle=allow_pickle)
+    done = verifying.verify(run, given=seal, redraw=redraw, now=now)
+    terminal.show_verification(done, as_json=json)
+    return DONE if done.unchanged else LEAK
 
 
 def main(tokens: Sequence[str] | None = None) -> int:

@@ -113,7 +113,7 @@ def load(path: Path) -> Any:
         schema = document["schema"]
     except FileNotFoundError:
         raise StorageError(f"expected a file at {path}, found none; check the folder's name") from None
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise StorageError(f"cannot read {path}: {error}; delete that file and run the audit again to rebuild it") from None
     if schema != SCHEMA:
         raise StorageError(f"{path} has schema {schema}, this version reads {SCHEMA}; use the divulge version that wrote it")
@@ -121,7 +121,7 @@ def load(path: Path) -> Any:
         return unpack(document["value"], _arrays(path, document["arrays"]))
     except StorageError:
         raise
-    except (KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise StorageError(f"{path} is damaged ({error}); delete it and run the audit again to rebuild it") from None
 
 
@@ -149,6 +149,12 @@ def write(path: Path, content: bytes) -> None:
         ) from None
 
 
+def arrays_of(path: Path) -> str | None:
+    """Where the arrays of the value at `path` are, beside it; None where it has none, or cannot be read."""
+    name = _named_arrays(path)
+    return None if name is None else f"arrays/{Path(name).name}"
+
+
 def sweep(folder: Path) -> None:
     """Remove what a killed process left half written."""
     with suppress(OSError):  # what may not be removed does no harm
@@ -160,7 +166,7 @@ def _named_arrays(path: Path) -> str | None:
     """The arrays that the value at `path` refers to, if there is one that can be read."""
     try:
         name = json.loads(path.read_bytes())["arrays"]
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
     return name if isinstance(name, str) else None
 
