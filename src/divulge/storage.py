@@ -125,16 +125,19 @@ def load(path: Path) -> Any:
         raise StorageError(f"{path} is damaged ({error}); delete it and run the audit again to rebuild it") from None
 
 
-def write(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all."""
+def write(path: Path, content: bytes, *, sure: bool = True) -> None:
+    """Write a file whole or not at all; `sure` waits until it would survive a power cut."""
     temporary = path.parent / f"{UNFINISHED}{uuid.uuid4().hex}"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with temporary.open("xb") as file:
             file.write(content)
             file.flush()
-            os.fsync(file.fileno())
+            if sure:
+                os.fsync(file.fileno())
         os.replace(temporary, path)
+        if not sure:
+            return
         folder = os.open(path.parent, os.O_RDONLY)
         try:
             os.fsync(folder)

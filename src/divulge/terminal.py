@@ -7,7 +7,7 @@ import math
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from rich.table import Table
 
 if TYPE_CHECKING:
     from divulge.auditing import Audit
-    from divulge.contract import Attack, Finding, Procedure
+    from divulge.contract import Attack, Finding, Preview, Procedure
     from divulge.experiments import Experiment, Outcome
     from divulge.first_look import Written
     from divulge.graph import Step
@@ -90,6 +90,9 @@ class Lines:
     def sent(self, rows: int, requests: int) -> None:
         self.traffic.count(rows, requests)
         self._say()
+
+    def preview(self, step: Step, made: Callable[[], Preview]) -> None:
+        """A terminal has no room for pictures: they are in the run folder."""
 
     def _say(self) -> None:
         if time.monotonic() - self.last >= QUIET_SECONDS:
