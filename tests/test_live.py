@@ -15,8 +15,9 @@ import pytest
 from safetensors.numpy import save_file
 
 from divulge import cli, datasets, registry, runner, terminal
+from divulge.attacks import Poisoning
 from divulge.auditing import audit
-from divulge.contract import Context, Cost, Directions, Finding, Preview, TrainingData, Weights
+from divulge.contract import Context, Cost, Directions, Finding, Pipeline, Preview, TrainingData, Weights
 from divulge.errors import BadInput
 from divulge.graph import Step
 from divulge.report import live
@@ -221,3 +222,13 @@ def test_a_hostile_name_stays_text_and_the_policy_lets_nothing_in() -> None:
 def test_what_is_no_picture_leaves_a_page_all_the_same(X: Any, shape: tuple[int, ...]) -> None:
     page = live.render("Audit", "a on b", 1.0, [live.Shown("a", Preview("Odd", X, shape, "Two of them."))])
     assert "Two of them." in text(page)
+
+
+def test_contributed_points_are_shown_as_they_grow_in_number() -> None:
+    digits = datasets.load("mnist-0-8", samples=60, seed=0)
+    held = Pipeline(digits.X[:40], digits.y[:40], digits.X[40:], digits.y[40:], shape=digits.shape)
+    shown: list[Preview] = []
+    settings: dict[str, Any] = {"points": 4, "batch": 2, "iterations": 4, "starts": 1, "alone": True}
+    Poisoning(**settings)(held, context=Context(0, show=lambda made: shown.append(made())))
+    assert [one.note for one in shown] == ["2 of 4 points, the last first.", "4 of 4 points, the last first."]
+    assert [one.X.shape for one in shown] == [(2, 784), (4, 784)]

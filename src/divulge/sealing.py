@@ -121,7 +121,8 @@ def hashed(folder: Path, name: str) -> str:
 
 def contents(folder: Path, name: str) -> bytes:
     with _opened(folder, name) as file:
-        return file.read()
+        content: bytes = file.read()
+    return content
 
 
 def _opened(folder: Path, name: str) -> Any:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from divulge import cli, storage
-from divulge.contract import Finding, Record, Remedy, Score, Trial
+from divulge.contract import Finding, Hyperparameters, Record, Remedy, Score, Trial
 from divulge.report import machine, overview, severity
 
 from .example import full_record
@@ -70,7 +70,8 @@ def test_the_schema_refuses_what_it_does_not_know() -> None:
 def test_what_is_no_finite_number_is_null() -> None:
     (score,) = machine.describe(full_record())["findings"][2]["scores"].values()
     assert (score["value"], score["null"]) == (None, None)
-    odd = Finding.leak(full_record().findings[2].loot, "All.", scores={"a": Score(1.0, 0.0, "none", interval=(0, np.inf))})
+    loot = Hyperparameters({"alpha": 1.0})
+    odd = Finding.leak(loot, "All.", scores={"a": Score(1.0, 0.0, "none", interval=(0, np.inf))})
     document = machine.describe(Record("Odd", (), (odd,)))
     assert document["findings"][0]["scores"]["a"]["interval"] == [0.0, None]
     assert "NaN" not in json.dumps(document, allow_nan=False)

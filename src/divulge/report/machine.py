@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import replace
 from importlib import resources
@@ -23,7 +22,12 @@ def schema() -> str:
 
 
 def describe(record: Record) -> dict[str, Any]:
-    """Everything that a record says in words and numbers."""
+    """Everything that a record says in words and numbers, in types that JSON has; NaN and infinities become None."""
+    described: dict[str, Any] = _plain(_document(record))
+    return described
+
+
+def _document(record: Record) -> dict[str, Any]:
     counts = overview.counts(record)
     levels = [str(level) for level in reversed(severity.Severity)]
     named = [key for key in counts if key not in ("leaks", *levels, *ASSETS)]
@@ -48,23 +52,18 @@ def describe(record: Record) -> dict[str, Any]:
         "leaks_by_severity": {level: counts[level] for level in levels},
         "leaks_by_asset": {asset or "unnamed": counts[asset] for asset in (*ASSETS, *named)},
         "rule": severity.RULE,
-        "findings": findings(record),
+        "findings": _findings(record),
         "not_started": dict(record.unmet),
         "broken_plugins": dict(record.broken),
-        "sent": {who: {"rows": int(rows), "requests": int(requests)} for who, (rows, requests) in record.sent.items()},
+        "sent": {who: {"rows": rows, "requests": requests} for who, (rows, requests) in record.sent.items()},
         "trials": [_trial(trial, record) for trial in record.trials],
     }
 
 
-def findings(record: Record) -> list[dict[str, Any]]:
+def _findings(record: Record) -> list[dict[str, Any]]:
     """Every finding, in the order of the record."""
     leaks = {leak.edge.number: leak for leak in overview.leaks(record)}
     return [_finding(number, finding, leaks.get(number)) for number, finding in enumerate(record.findings, 1)]
-
-
-def plain(value: Any) -> Any:
-    """The numbers and the text of a value; what has arrays is in the run folder."""
-    return _without_arrays(pack(value)[0])
 
 
 def _finding(number: int, finding: Finding[Any], leak: Leak | None) -> dict[str, Any]:
@@ -84,8 +83,8 @@ def _finding(number: int, finding: Finding[Any], leak: Leak | None) -> dict[str,
         "inputs": dict(origin.inputs),
         "claimed": origin.claimed,
         "won": origin.won or None,
-        "loot": plain(values) if isinstance(values, Mapping) else None,
-        "intervals": {name: _ends(ends) for name, ends in intervals.items()} if intervals else None,
+        "loot": values if isinstance(values, Mapping) else None,
+        "intervals": (intervals or None) if isinstance(intervals, Mapping) else None,
         "evidence": _evidence(finding.evidence),
         "scores": {name: _score(score, name in finding.measured) for name, score in finding.scores.items()},
         "notes": list(finding.notes),
@@ -94,12 +93,12 @@ def _finding(number: int, finding: Finding[Any], leak: Leak | None) -> dict[str,
             {"taxonomy": one.taxonomy, "version": one.version, "id": one.id, "title": one.title or None}
             for one in finding.taxonomy
         ],
-        "points": int(finding.cost.points),
-        "rows": int(finding.cost.rows),
-        "requests": int(finding.cost.requests),
+        "points": finding.cost.points,
+        "rows": finding.cost.rows,
+        "requests": finding.cost.requests,
         "seconds": round(finding.cost.seconds, 3),
         "partial": finding.partial,
-        "options": plain(origin.options),
+        "options": origin.options,
         "paper": origin.paper or None,
         "seed": origin.seed,
         "versions": dict(origin.versions),
@@ -112,20 +111,20 @@ def _rating(leak: Leak) -> dict[str, Any]:
         "worth": rating.worth,
         "sure": rating.sure,
         "price": rating.price,
-        "points": int(rating.points),
+        "points": rating.points,
         "seconds": round(rating.seconds, 3),
     }
 
 
 def _score(score: Score, measured: bool) -> dict[str, Any]:
     return {
-        "value": _number(score.value),
-        "null": _number(score.null),
+        "value": score.value,
+        "null": score.null,
         "null_of": score.null_of,
-        "interval": _ends(score.interval) if score.interval is not None else None,
+        "interval": score.interval,
         "unit": score.unit or None,
         "better": score.better,
-        "published": None if score.published is None else _number(score.published),
+        "published": score.published,
         "measured": measured,
     }
 
@@ -135,12 +134,10 @@ def _trial(trial: Trial, record: Record) -> dict[str, Any]:
     return {
         "defence": trial.defence,
         "guarded": list(trial.guarded),
-        "kept": {
-            name: {"without": _number(without), "with": _number(guarded)} for name, (without, guarded) in trial.kept.items()
-        },
-        "settings": plain(trial.told),
+        "kept": {name: {"without": without, "with": guarded} for name, (without, guarded) in trial.kept.items()},
+        "settings": trial.told,
         "leaks": overview.counts(behind)["leaks"],
-        "findings": findings(behind),
+        "findings": _findings(behind),
     }
 
 
@@ -149,13 +146,9 @@ def _evidence(evidence: Evidence | None) -> dict[str, Any] | None:
     return None if tree is None else {"kind": tree["of"], **_without_arrays(tree["is"])}
 
 
-def _ends(interval: Any) -> list[float | None]:
-    return [_number(end) for end in interval]
-
-
-def _number(value: float) -> float | None:
-    """None for what is no finite number: JSON has no other."""
-    return float(value) if math.isfinite(value) else None
+def _plain(value: Any) -> Any:
+    """The numbers and the text of a value; what has arrays is in the run folder."""
+    return _without_arrays(pack(value)[0])
 
 
 def _without_arrays(tree: Any) -> Any:

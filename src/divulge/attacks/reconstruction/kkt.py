@@ -107,7 +107,8 @@ class KktReconstruction(Attack[Weights, TrainingData]):
         context.log(f"Looking for {count} training points in {seen.rank} directions of the first layer.")
         tuned = _Tuned(**context.once("shadow", _Tuning(self, layers, seen, size, count, context)))
         context.log(f"On the shadow, {', '.join(tuned.names)} find {tuned.right} of its {tuned.points} points.")
-        space, found = _space(layers, seen, size), []
+        space = _space(layers, seen, size)
+        found: list[State] = []
         for number, name in enumerate(tuned.names):
             setup, show = space.menu(self.steps, tuned.margin)[name], _Showing(space, layout, held, tuple(found))
             found.append(self._search(space, name, setup, count, context, number, show))
