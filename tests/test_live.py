@@ -158,19 +158,27 @@ def test_the_first_picture_is_shown_at_once_and_the_next_not_before_a_while(
     assert "Number 0" in text(watcher.pages[0])
 
 
-def test_a_preview_that_breaks_costs_the_attack_nothing(weights: Weights, tmp_path: Path, showing: Showing) -> None:
+@pytest.mark.parametrize("X", [None, "text", np.array(["a"])])
+def test_a_preview_that_breaks_costs_the_attack_nothing(
+    X: Any, weights: Weights, tmp_path: Path, showing: Showing, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def broken() -> Preview:
-        raise ZeroDivisionError("no pictures")
+        return Preview("Broken", X, (28, 28), str(1 / len(X)))
 
-    def twice(context: Context) -> None:
+    def thrice(context: Context) -> None:
+        context.show(lambda: Preview("Whole", np.zeros((1, 784)), (28, 28)))
         context.show(broken)
         context.show(broken)
+        context.progress(1, 2)
 
-    showing(twice)
+    always(monkeypatch)
+    showing(thrice)
     watcher = Watcher(tmp_path / "run")
-    done = audit(weights, attacks=["span-reconstruction"], out=tmp_path / "run", observer=watcher)
-    assert done.findings[0].verdict == "none found"
-    assert sum("No pictures are shown" in sentence for sentence in watcher.said) == 1
+    held = {"one": weights, "other": replace(weights, mean=None)}
+    done = audit(held, attacks=["span-reconstruction"], out=tmp_path / "run", observer=watcher)
+    assert [finding.verdict for finding in done.findings] == ["none found", "none found"]
+    assert len(watcher.pages) == 2
+    assert sum("No pictures are shown" in sentence for sentence in watcher.said) == 2
 
 
 @pytest.mark.parametrize("ends", [KeyboardInterrupt, BadInput])
@@ -199,7 +207,7 @@ def test_a_page_that_a_killed_audit_left_is_removed_by_the_next(weights: Weights
 
 def test_a_hostile_name_stays_text_and_the_policy_lets_nothing_in() -> None:
     preview = Preview(HOSTILE, np.random.default_rng(0).normal(size=(3, 784)), (28, 28), HOSTILE)
-    page = live.render(HOSTILE, HOSTILE, 3.0, [live.Shown(HOSTILE, preview)])
+    page = live.render(HOSTILE, HOSTILE, 3.0, [live.section(HOSTILE, preview)])
     assert "<script" not in page
     assert "<img src=x" not in page
     assert page.count("<img ") == 3
@@ -220,7 +228,7 @@ def test_a_hostile_name_stays_text_and_the_policy_lets_nothing_in() -> None:
     ],
 )
 def test_what_is_no_picture_leaves_a_page_all_the_same(X: Any, shape: tuple[int, ...]) -> None:
-    page = live.render("Audit", "a on b", 1.0, [live.Shown("a", Preview("Odd", X, shape, "Two of them."))])
+    page = live.render("Audit", "a on b", 1.0, [live.section("a", Preview("Odd", X, shape, "Two of them."))])
     assert "Two of them." in text(page)
 
 

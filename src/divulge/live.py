@@ -6,16 +6,13 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from divulge import storage
 from divulge.contract import Finding, Preview
 from divulge.errors import StorageError
 from divulge.graph import Step
 from divulge.runner import PREVIEW_SECONDS, Observer
-
-if TYPE_CHECKING:  # it draws with a library that need not be installed
-    from divulge.report.live import Shown
 
 PAGE = "live.html"
 KEPT = 3
@@ -27,7 +24,8 @@ class Live:
 
     def __init__(self, observer: Observer, folder: Path, title: str) -> None:
         self.observer, self.path, self.title = observer, folder / PAGE, title
-        self.shown: dict[str, Shown] = {}
+        self.shown: dict[str, str] = {}
+        "Attack and what it is on -> its part of the page, the latest first."
         self.step, self.progressed = "", ""
         self.began = time.monotonic()
         self.written = 0.0
@@ -62,12 +60,13 @@ class Live:
 
     def preview(self, step: Step, made: Callable[[], Preview]) -> None:
         try:
-            from divulge.report.live import Shown
+            from divulge.report.live import section
         except ModuleNotFoundError:  # nothing that draws is installed, and the report will say so
             return
         first, name = not self.shown, _named(step)
-        self.shown = {name: Shown(name, made()), **{key: one for key, one in self.shown.items() if key != name}}
-        self.shown = dict(list(self.shown.items())[:KEPT])
+        latest = section(name, made())
+        before = [(key, part) for key, part in self.shown.items() if key != name]
+        self.shown = dict([(name, latest), *before][:KEPT])
         self._write()
         if first:
             self.observer.log(f"pictures so far: {self.path}")
@@ -79,7 +78,7 @@ class Live:
             from divulge.report import live
 
             seconds = time.monotonic() - self.began
-            page = live.render(self.title, f"{self.step}{self.progressed}", seconds, list(self.shown.values()))
+            page = live.render(self.title, f"{self.step}{self.progressed}", seconds, [*self.shown.values()])
             with suppress(StorageError):  # a full disk is for what matters to say
                 storage.write(self.path, page.encode(), sure=False)
             self.written = time.monotonic()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from html import escape
 
 import numpy as np
@@ -28,18 +27,9 @@ img { width: 5.5rem; height: auto; image-rendering: pixelated; }
 """
 
 
-@dataclass(frozen=True)
-class Shown:
-    """The latest preview of one attack."""
-
-    attack: str
-    "In words: the attack and what it is on."
-    preview: Preview
-
-
-def render(title: str, now: str, seconds: float, shown: Sequence[Shown]) -> str:
-    """The page: `now` is what runs, for so many seconds, and `shown` the pictures so far, the latest first."""
-    sections = "\n".join(_section(one) for one in shown)
+def render(title: str, now: str, seconds: float, sections: Sequence[str]) -> str:
+    """The page: `now` is what runs, for so many seconds, and sections have the pictures so far, the latest first."""
+    parts = "\n".join(sections)
     policy = f"default-src 'none'; img-src data:; style-src {_hash(STYLE)}; base-uri 'none'; form-action 'none'"
     return f"""<!doctype html>
 <html lang="en">
@@ -58,14 +48,14 @@ def render(title: str, now: str, seconds: float, shown: Sequence[Shown]) -> str:
 <p>{escape(now)}, for {wording.duration(seconds)}.</p>
 <p class="note">Pictures so far, judged by the attack alone: nothing here has been compared with the truth. The page loads
 itself again every {REFRESH} seconds and is removed when the audit ends; then report.html lies beside it.</p>
-{sections}
+{parts}
 </body>
 </html>
 """
 
 
-def _section(one: Shown) -> str:
-    preview = one.preview
+def section(attack: str, preview: Preview) -> str:
+    """A part of the page: what an attack has so far. What is no picture is told in words alone."""
     gallery = _gallery(preview)
     images = "".join(
         f'<img src="{escape(picture.uri)}" width="{picture.width}" height="{picture.height}" alt="{escape(picture.alt)}">'
@@ -74,7 +64,7 @@ def _section(one: Shown) -> str:
     )
     notes = " ".join(filter(None, (preview.note, gallery.note)))
     return (
-        f'<h2>{escape(preview.title)}</h2>\n<p class="note">{escape(one.attack)}. {escape(notes)}</p>\n'
+        f'<h2>{escape(preview.title)}</h2>\n<p class="note">{escape(attack)}. {escape(notes)}</p>\n'
         f'<div class="pictures">{images}</div>'
     )
 
