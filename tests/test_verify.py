@@ -299,6 +299,17 @@ def test_an_added_file_is_named_and_is_no_failure(sealed: Sealed, capfd: pytest.
     assert added == {"notes.txt", "arrays/more.npz"}
 
 
+def test_a_hostile_name_of_a_file_stays_on_its_line(sealed: Sealed, capfd: pytest.CaptureFixture[str]) -> None:
+    (sealed.run / os.fsdecode(b"\xff\x1b[31m\nall is well")).write_text("")
+    (sealed.run / "[bold]x").write_text("")
+    capfd.readouterr()
+    assert cli.main(["verify", str(sealed.run)]) == 0
+    said = capfd.readouterr()
+    assert (said.err, "\x1b" in said.out, "\nall is well" in said.out) == ("", False, False)
+    assert "[bold]x: the seal" in said.out
+    assert verified(capfd, sealed.run)[0] == 0
+
+
 def test_inputs_are_compared_with_what_was_audited(sealed: Sealed, capfd: pytest.CaptureFixture[str]) -> None:
     against = ["--against", sealed.home / "audit.toml"]
     code, found = verified(capfd, sealed.run, *against)

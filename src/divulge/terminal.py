@@ -203,7 +203,7 @@ def show_verification(done: Verification, *, as_json: bool) -> None:
         style = "" if check.state == "unchanged" else "yellow" if check.right else "bold red"
         said = f": {check.said}" if check.said else ""
         out.print(f"[{style}]{check.state:>11}[/]" if style else f"{check.state:>11}", end="  ")
-        out.print(f"{check.what}{said}", markup=False)
+        out.print(_printable(f"{check.what}{said}"), markup=False)
     wrong = sum(not check.right for check in done.checks)
     out.print(f"\n{_counted(wrong, 'thing')} changed or missing." if wrong else "\nNothing was changed since it was sealed.")
     if not wrong and not done.confirmed:
@@ -342,6 +342,11 @@ def _outcome(outcome: Outcome) -> dict[str, Any]:
         "cells": outcome.counts,
         "reproduced": outcome.reproduced,
     }
+
+
+def _printable(text: str) -> str:
+    """One line, whatever a file is called: names may have line ends, escape sequences and bytes that are no text."""
+    return "".join(letter if letter.isprintable() else "�" for letter in text)
 
 
 def _counted(number: int, what: str) -> str:
