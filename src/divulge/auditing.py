@@ -13,7 +13,7 @@ from divulge.contract import Access, Attack, Budget, Finding, Holding, Predictio
 from divulge.contract.service import LOOKING, SCORING, Account, Service, charged_to, services
 from divulge.errors import BadInput, refuse_unknown
 from divulge.graph import Held, Step
-from divulge.live import Live
+from divulge.previewing import Previewing
 from divulge.run_folder import FINDINGS, LEDGER, locked, versions
 from divulge.runner import Observer, Runner
 from divulge.storage import fingerprint, load, save
@@ -80,9 +80,9 @@ def audit(
     if folder is None:
         with _books(things, None, runner, looked) as (kept, books):
             return Audit(_Pursuit(title or "Audit", kept, chosen, known, runner, books).go(), None)
-    runner.observer = live = Live(runner.observer, folder, title or "Audit")
+    runner.observer = previewing = Previewing(runner.observer, folder, title or "Audit")
     with locked(folder):
-        with live, _books(things, folder / LEDGER, runner, looked) as (kept, books):
+        with previewing, _books(things, folder / LEDGER, runner, looked) as (kept, books):
             record = _Pursuit(title or "Audit", kept, chosen, known, runner, books).go()
         draw(folder, record)
     return Audit(record, folder)

@@ -19,7 +19,7 @@ KEPT = 3
 "Attacks whose last pictures stay on the page while others run."
 
 
-class Live:
+class Previewing:
     """Watches for somebody else, who is told all the same, and keeps the page."""
 
     def __init__(self, observer: Observer, folder: Path, title: str) -> None:
@@ -60,7 +60,7 @@ class Live:
 
     def preview(self, step: Step, made: Callable[[], Preview]) -> None:
         try:
-            from divulge.report.live import section
+            from divulge.report.previews import section
         except ModuleNotFoundError:  # nothing that draws is installed, and the report will say so
             return
         first, name = not self.shown, _named(step)
@@ -75,10 +75,10 @@ class Live:
     def _write(self) -> None:
         """The page as things stand, once there is a picture. No disk is waited for: it is gone when the audit ends."""
         if self.shown:
-            from divulge.report import live
+            from divulge.report import previews
 
             seconds = time.monotonic() - self.began
-            page = live.render(self.title, f"{self.step}{self.progressed}", seconds, [*self.shown.values()])
+            page = previews.render(self.title, f"{self.step}{self.progressed}", seconds, [*self.shown.values()])
             with suppress(StorageError):  # a full disk is for what matters to say
                 storage.write(self.path, page.encode(), sure=False)
             self.written = time.monotonic()

@@ -20,7 +20,7 @@ from divulge.auditing import audit
 from divulge.contract import Context, Cost, Directions, Finding, Pipeline, Preview, TrainingData, Weights
 from divulge.errors import BadInput
 from divulge.graph import Step
-from divulge.report import live
+from divulge.report import previews
 from divulge.runner import Nobody
 from divulge.storage import fingerprint
 from divulge.victims import margins
@@ -207,7 +207,7 @@ def test_a_page_that_a_killed_audit_left_is_removed_by_the_next(weights: Weights
 
 def test_a_hostile_name_stays_text_and_the_policy_lets_nothing_in() -> None:
     preview = Preview(HOSTILE, np.random.default_rng(0).normal(size=(3, 784)), (28, 28), HOSTILE)
-    page = live.render(HOSTILE, HOSTILE, 3.0, [live.section(HOSTILE, preview)])
+    page = previews.render(HOSTILE, HOSTILE, 3.0, [previews.section(HOSTILE, preview)])
     assert "<script" not in page
     assert "<img src=x" not in page
     assert page.count("<img ") == 3
@@ -228,7 +228,7 @@ def test_a_hostile_name_stays_text_and_the_policy_lets_nothing_in() -> None:
     ],
 )
 def test_what_is_no_picture_leaves_a_page_all_the_same(X: Any, shape: tuple[int, ...]) -> None:
-    page = live.render("Audit", "a on b", 1.0, [live.section("a", Preview("Odd", X, shape, "Two of them."))])
+    page = previews.render("Audit", "a on b", 1.0, [previews.section("a", Preview("Odd", X, shape, "Two of them."))])
     assert "Two of them." in text(page)
 
 
