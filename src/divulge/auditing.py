@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
-from divulge import graph, registry, sealing
+from divulge import graph, live, registry, sealing
 from divulge.contract import Access, Attack, Budget, Finding, Holding, Predictions, Procedure, Record, Truth, Verdict
+from divulge.contract.display import html
 from divulge.contract.service import LOOKING, SCORING, Account, Service, charged_to, services
 from divulge.errors import BadInput, refuse_unknown
 from divulge.graph import Held, Step
@@ -45,6 +46,9 @@ class Audit:
         """The hash to write down elsewhere: `divulge verify` compares the run folder with it."""
         return None if self.folder is None else seal_of(self.folder)
 
+    def _repr_html_(self) -> str | None:
+        return html(self.record, self.report)
+
 
 def audit(
     held: Access | Iterable[Access] | Mapping[str, Access],
@@ -76,7 +80,7 @@ def audit(
     if out is not None and not str(out).strip():
         raise BadInput("expected the name of a run folder for out, got an empty one; name a folder")
     folder = Path(out) if out is not None else None
-    runner = Runner(folder, seed=seed, budget=budget, workers=workers, observer=observer)
+    runner = Runner(folder, seed=seed, budget=budget, workers=workers, observer=observer or live.observer())
     if folder is None:
         with _books(things, None, runner, looked) as (kept, books):
             return Audit(_Pursuit(title or "Audit", kept, chosen, known, runner, books).go(), None)

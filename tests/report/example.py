@@ -14,12 +14,14 @@ from divulge.contract import (
     Membership,
     Provenance,
     Record,
+    Remedy,
     Scatter,
     Score,
     TaxonomyId,
     TrainingData,
     Verdict,
     Weights,
+    taxonomies,
 )
 
 HASH = "9f86d081884c7d659a2feaa0c55ad015"
@@ -47,13 +49,13 @@ def full_record() -> Record:
             membership(rng),
             Finding.not_applicable(
                 "the network has two hidden layers; the proof needs one",
-                provenance=origin("univariate", "UnivariateReconstruction", ["weights of api"]),
+                provenance=origin("univariate", "UnivariateReconstruction", ["weights of api"], asset="training_data"),
             ),
             Finding.failed(
                 "the budget of 600 seconds ran out; allow more time to go on",
                 partial=True,
                 cost=Cost(120_000, 600.2),
-                provenance=origin("surrogate", "Surrogate", ["api"]),
+                provenance=origin("surrogate", "Surrogate", ["api"], asset="parameters"),
             ),
         ),
         unmet={"poisoning": "needs pipeline, which is not held"},
@@ -63,10 +65,11 @@ def full_record() -> Record:
     )
 
 
-def origin(name: str, title: str, inputs: list[str], won: str = "") -> Provenance:
+def origin(name: str, title: str, inputs: list[str], won: str = "", asset: str = "") -> Provenance:
     return Provenance(
         attack=name,
         title=title,
+        asset=asset,
         paper="A. Author and B. Author 2022, arXiv:2206.07758",
         options={"count": 500, "tolerance": 1e-8, "margin": None, "layers": (784, 64, 1)},
         inputs=dict.fromkeys(inputs, HASH),
@@ -100,7 +103,7 @@ def extraction(rng: np.random.Generator) -> Finding[Weights]:
         ),
         notes=("Units are told apart by the places where `relu` bends.",),
         remedy=("Answer with explanations rounded to two digits.", "Limit queries of one client to 10,000 a day."),
-        taxonomy=(TaxonomyId("NIST AI 100-2", "2025", "NISTAML.031"), TaxonomyId("MITRE ATLAS", "2025.09", "AML.T0024.002")),
+        taxonomy=(*taxonomies.NIST.ids("NISTAML.031"), TaxonomyId("Own list", "7", "A1")),
         cost=Cost(12_345, 192.4),
         provenance=origin("gradient-extraction", "GradientExtraction", ["api"], "weights of api"),
     )  # fmt: skip
@@ -137,8 +140,9 @@ def reconstruction(rng: np.random.Generator) -> Finding[TrainingData]:
                 marks={"decision boundary": 0.0},
             ),
         ),
-        remedy=("Train with differential privacy.",),
-        taxonomy=(TaxonomyId("OWASP ML", "2023", "ML03"),),
+        remedy=(Remedy("Train with differential privacy.", "0 of 50 images at noise 1 (docs/defences.md)."),),
+        measured=("images recovered", "similarity"),
+        taxonomy=taxonomies.RECONSTRUCTION,
         cost=Cost(0, 4_321),
         provenance=origin("kkt-reconstruction", "KktReconstruction", ["weights of api"], "training data of api"),
     )  # fmt: skip

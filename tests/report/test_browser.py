@@ -7,6 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
+import axe_playwright_python
 import pytest
 from playwright.sync_api import Browser, Page
 
@@ -23,6 +24,8 @@ PATIENCE = 300_000.0
 "Milliseconds that a page on a loaded machine may take for anything."
 PHONE, DESKTOP = 390, 1280
 DRAWN = "() => [...document.querySelectorAll('[data-chart]')].every(chart => chart.dataset.drawn)"
+AXE = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text("utf-8")
+UNFOLD = "document.querySelectorAll('details').forEach(it => { it.open = true; })"
 WATCH = "window.violations = []; addEventListener('securitypolicyviolation', it => violations.push(it.violatedDirective))"
 BRIGHTNESS = """selector => {
   const style = getComputedStyle(document.querySelector(selector));
@@ -49,7 +52,9 @@ def file(record: Record, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @contextmanager
-def visit(browser: Browser, file: Path, width: int = DESKTOP, scheme: Scheme = "light") -> Iterator[Visit]:
+def visit(
+    browser: Browser, file: Path, width: int = DESKTOP, scheme: Scheme = "light", fragment: str = ""
+) -> Iterator[Visit]:
     page = browser.new_page(viewport={"width": width, "height": 844}, color_scheme=scheme)
     page.set_default_timeout(PATIENCE)
     made = Visit(page)
@@ -58,7 +63,7 @@ def visit(browser: Browser, file: Path, width: int = DESKTOP, scheme: Scheme = "
     page.on("pageerror", lambda error: made.complaints.append(str(error)))
     page.on("dialog", lambda dialog: made.complaints.append(f"dialog {dialog.message}"))
     page.add_init_script(WATCH)
-    page.goto(file.as_uri())
+    page.goto(file.as_uri() + fragment)
     page.wait_for_function(DRAWN)
     yield made
     page.close()
@@ -87,21 +92,65 @@ def test_everything_stays_within_the_width_of_the_page(chromium: Browser, file: 
       .filter(it => it.getBoundingClientRect().right > width + 0.5).map(it => it.outerHTML.slice(0, 80))"""
     with visit(chromium, file, width) as made:
         assert made.ask(outside, width) == []
+        made.ask(UNFOLD)
+        assert made.ask(outside, width) == []
 
 
 def test_the_text_is_where_it_should_be(chromium: Browser, file: Path, record: Record) -> None:
     with visit(chromium, file) as made:
         page = made.page
         assert page.locator("h1").inner_text() == record.title
-        assert page.locator(".lead").inner_text() == "3 of 5 attacks won something."
-        assert "reaches the training data in 2 steps" in page.locator(".reach").first.inner_text()
-        assert page.locator(".summary tbody tr").count() == len(record.findings)
+        assert page.locator(".lead").inner_text().startswith("An open explanation endpoint (api) gives away what")
+        assert page.locator(".assets tbody tr").count() == 5
         for number, finding in enumerate(record.findings, 1):
             section = page.locator(f"#finding-{number}")
-            assert section.locator(".badge").first.inner_text() == str(finding.verdict)
-        assert "Power of this attempt" in page.locator("#finding-4").inner_text()
+            assert section.locator(".badge").first.text_content() == str(finding.verdict)
         page.locator(".graph a").nth(1).click()
         assert page.url.endswith("#finding-2")
+
+
+def test_a_link_unfolds_what_it_leads_to(chromium: Browser, file: Path) -> None:
+    with visit(chromium, file) as made:
+        power = made.page.locator("#finding-4 .power")
+        assert not power.is_visible()
+        made.page.locator(".graph a").nth(3).click()
+        power.wait_for(state="visible")
+        assert "Power of this attempt" in power.inner_text()
+    with visit(chromium, file, fragment="#finding-4") as made:
+        made.page.locator("#finding-4 .power").wait_for(state="visible")
+
+
+@pytest.mark.parametrize("width", [PHONE, DESKTOP])
+def test_the_stolen_pictures_are_on_the_first_screen(chromium: Browser, file: Path, width: int) -> None:
+    with visit(chromium, file, width) as made:
+        low = "Math.max(...[...document.querySelectorAll('.showcase img')].map(it => it.getBoundingClientRect().bottom))"
+        assert 0 < made.ask(low) < 900
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(PHONE, "light"), (DESKTOP, "dark")])
+def test_whoever_does_not_see_the_page_can_use_it(chromium: Browser, file: Path, width: int, scheme: Scheme) -> None:
+    """No rule of axe-core is broken, folded or unfolded."""
+    with visit(chromium, file, width, scheme) as made:
+        for unfolded in (False, True):
+            if unfolded:
+                made.ask(UNFOLD)
+            made.ask(AXE)
+            found = made.ask("axe.run()")
+            assert [(it["id"], it["nodes"][0]["html"]) for it in found["violations"]] == []
+            assert len(found["passes"]) > 30
+
+
+def test_a_phone_is_told_the_ways_in_words(chromium: Browser, file: Path) -> None:
+    with visit(chromium, file, PHONE) as made:
+        assert not made.page.locator(".graph").is_visible()
+        first = made.page.locator(".ways li").first
+        assert first.inner_text().replace("\n", " ") == (
+            "api → Gradient extraction → weights → Kkt reconstruction → training data"
+        )
+        assert made.ask("parseFloat(getComputedStyle(document.querySelector('.ways li')).fontSize)") >= 14
+    with visit(chromium, file) as made:
+        assert made.page.locator(".graph").is_visible()
+        assert not made.page.locator(".ways").is_visible()
 
 
 def test_colours_follow_the_scheme_without_redrawing(chromium: Browser, file: Path) -> None:
@@ -116,6 +165,7 @@ def test_colours_follow_the_scheme_without_redrawing(chromium: Browser, file: Pa
 
 def test_charts_answer_the_pointer(chromium: Browser, file: Path) -> None:
     with visit(chromium, file) as made:
+        made.ask(UNFOLD)
         point = made.page.locator("[data-chart='chart-1-1'] .mark-symbol.role-mark path").nth(40)
         point.hover(force=True)
         tooltip = made.page.locator("#vg-tooltip-element.visible")

@@ -1,6 +1,7 @@
 """The headline follows the loot, counts what ran, and claims no more than that."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -26,9 +27,30 @@ def holdings(**kinds: str) -> tuple[Holding, ...]:
     return tuple(Holding(name, kind, "somewhere", "hash") for name, kind in kinds.items())
 
 
+def test_the_worst_leak_comes_first_with_how_much_and_at_what_price(record: Record) -> None:
+    assert sentences(record)[0] == (
+        "An open explanation endpoint (`api`) gives away what it was trained on: 50 pictures, for 12,345 queries and in "
+        "1 h 15 min."
+    )
+
+
+def test_a_penalty_alone_is_said_to_be_one(record: Record) -> None:
+    alone = Record("", record.holdings, record.findings[2:])
+    assert sentences(alone)[0] == (
+        "A fitted model that can be read (`ridge`) gives its hyperparameters away: alpha = 0.31 and gamma = 2.5e-4, "
+        "without a query and in under 0.1 s."
+    )
+
+
+def test_what_only_the_truth_shows_is_not_counted_as_won(record: Record) -> None:
+    told = record.findings[3]
+    shown = replace(told, verdict=Verdict.LEAK, provenance=replace(told.provenance, claimed=False))
+    said = sentences(Record("", record.holdings, (shown,)))[0]
+    assert said == "An open explanation endpoint (`api`) tells who was in its training data for 300 queries and in 1.5 s."
+
+
 def test_a_chain_is_one_sentence_from_the_first_thing_held_to_the_last_thing_won(record: Record) -> None:
     said = sentences(record)
-    assert said[0] == "3 of 5 attacks won something."
     assert said[1] == (
         "An open explanation endpoint (`api`) reaches the training data in 2 steps: gradients → weights → training data."
     )
@@ -38,10 +60,7 @@ def test_a_chain_is_one_sentence_from_the_first_thing_held_to_the_last_thing_won
 
 def test_one_step_names_what_it_started_from() -> None:
     record = Record("", holdings(model="fitted", data="training_data"), (leak(["model", "data"], "loot"),))
-    assert sentences(record) == [
-        "The one attack that ran won something.",
-        "From `model` and `data`, hyperparameters were won.",
-    ]
+    assert sentences(record)[1:] == ["From `model` and `data`, hyperparameters were won."]
 
 
 def test_several_things_won_from_the_same_are_one_sentence(record: Record) -> None:
@@ -78,7 +97,7 @@ def test_an_attack_called_on_its_own_still_has_a_headline() -> None:
 
 def test_a_record_that_goes_in_a_circle_ends() -> None:
     circle = Record("", holdings(a="weights", b="training_data"), (leak(["a"], "b"), leak(["b"], "a")))
-    assert sentences(circle)[0] == "2 of 2 attacks won something."
+    assert len(sentences(circle)) == 1
     assert set(Paths(circle).depths) == {"a", "b"}
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from divulge.arrays import Array
 from divulge.contract.checks import check_input, check_labels, check_points, frozen, names, numbers, points
+from divulge.contract.display import Shown
 from divulge.contract.reading import reader
 from divulge.contract.service import Service
 from divulge.contract.tables import Preparation, Table, frame_points, is_frame, is_raw, is_sparse, sparse_points
@@ -25,7 +26,7 @@ LARGEST = sys.float_info.max
 "Beyond this a whole number is no floating-point number."
 
 
-class Access:
+class Access(Shown):
     """Something an attacker holds. Subclasses are values: frozen, checked, and known by their kind's name."""
 
     kinds: ClassVar[dict[str, type[Access]]] = {}

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Generic, TypeVar, cast, get_args, get_origin
 
 from divulge.contract.access import Access, Gradients, TrainingData
 from divulge.contract.context import Context
+from divulge.contract.display import bar
 from divulge.contract.finding import Cost, Finding, Provenance, Remedy, Role, TaxonomyId, Verdict, Won, remedies
 from divulge.contract.metering import metered
 from divulge.contract.service import Account, charged
@@ -81,8 +82,8 @@ class Procedure(Generic[Needs, Won]):
     ) -> Finding[Won]:
         """Attack what is held; score against the truth where it is given."""
         truth = truth if isinstance(truth, Truth) else Truth(truth)
-        with truth.sealed():
-            finding = self.attempt(held, context or Context())
+        with bar(self.title) as progress, truth.sealed():
+            finding = self.attempt(held, context or Context(progress=progress))
         return self.judge(finding, held, truth)
 
     def attempt(self, held: tuple[Access, ...], context: Context) -> Finding[Won]:

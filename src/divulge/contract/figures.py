@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from divulge.arrays import Array
+from divulge.contract.display import Shown
 from divulge.errors import BadInput
 
 
 @dataclass(frozen=True, eq=False)
-class Curve:
+class Curve(Shown):
     """Lines over one axis; `marks` are vertical lines with a name."""
 
     title: str
@@ -50,7 +51,7 @@ class Preview:
 
 
 @dataclass(frozen=True, eq=False)
-class ImagePairs:
+class ImagePairs(Shown):
     """Pictures side by side, such as a training image and its reconstruction; values run from 0 to 1."""
 
     title: str
@@ -68,7 +69,7 @@ class ImagePairs:
 
 
 @dataclass(frozen=True, eq=False)
-class Histogram:
+class Histogram(Shown):
     """How values are distributed, a group a name."""
 
     title: str
@@ -77,7 +78,7 @@ class Histogram:
 
 
 @dataclass(frozen=True, eq=False)
-class HeatMap:
+class HeatMap(Shown):
     """A quantity over two axes: values (len(rows), len(columns)), with points and lines over it where there are any."""
 
     title: str
@@ -105,7 +106,7 @@ class HeatMap:
 
 
 @dataclass(frozen=True, eq=False)
-class Scatter:
+class Scatter(Shown):
     """Points in named groups over two axes, on named lines where there are any; `marks` are vertical lines with a name."""
 
     title: str

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any, Generic, Literal, TypeVar
 
 from divulge.contract.access import Access
+from divulge.contract.display import Shown
 from divulge.contract.evidence import Evidence
 from divulge.contract.figures import Figure
 from divulge.errors import BadInput
@@ -101,7 +102,7 @@ class Provenance:
 
 
 @dataclass(frozen=True, eq=False)
-class Finding(Generic[Won]):
+class Finding(Shown, Generic[Won]):
     """The result of one attack on one target."""
 
     verdict: Verdict
@@ -139,6 +140,9 @@ class Finding(Generic[Won]):
             )
         if self.verdict is Verdict.NONE_FOUND and not self.power:
             raise BadInput("a finding with the verdict 'none found' needs its power: what this attempt would have found")
+
+    def __repr__(self) -> str:
+        return f"Finding({self.verdict}: {self.summary})"
 
     @classmethod
     def leak(cls, loot: Won, summary: str, **rest: Any) -> Finding[Won]:
@@ -201,7 +205,7 @@ class Trial:
 
 
 @dataclass(frozen=True, eq=False)
-class Record:
+class Record(Shown):
     """Everything an audit leaves behind. A report is a pure function of it."""
 
     title: str
@@ -219,3 +223,7 @@ class Record:
     "What servers were sent besides, as rows and requests: to look at a model before the attacks and after, to score."
     trials: tuple[Trial, ...] = ()
     "The audit again, behind one defence after another."
+
+    def __repr__(self) -> str:
+        leaks = sum(finding.verdict is Verdict.LEAK for finding in self.findings)
+        return f"Record({self.title}: {leaks} of {len(self.findings)} findings are leaks)"

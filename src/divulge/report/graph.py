@@ -1,4 +1,7 @@
-"""The attack graph, drawn: what was held on the left, each finding an edge, what was won to its right."""
+"""The attack graph, drawn: what was held on the left, each finding an edge, what was won to its right.
+
+Of many findings only those that lead to a leak are drawn; and every way to a leak is told in words as well, for a phone.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from itertools import pairwise
 
 from divulge.contract import Record, Verdict
 from divulge.report import layout, wording
-from divulge.report.paths import Paths
+from divulge.report.paths import Edge, Paths
 
 HELD, TRIED, HEIGHT, GAP, BETWEEN = 150.0, 200.0, 50.0, 18.0, 36.0
 "Width of a holding, width of an edge's label, height of both, space below and beside them, in pixels."
@@ -16,6 +19,8 @@ LONG = 1200
 "A wider drawing is not shrunk to a screen's width: it could not be read."
 EDGE = 4.0
 "Room around the drawing for outlines."
+FEW = 8
+"As many findings as are all drawn, on half a screen; of more, those that lead nowhere are told in the table alone."
 
 
 @dataclass(frozen=True)
@@ -52,16 +57,69 @@ class Drawing:
     words: str
 
     @property
+    def tried(self) -> int:
+        """How many findings it shows."""
+        return sum(bool(box.link) for box in self.boxes)
+
+    @property
     def long(self) -> bool:
         return self.width > LONG
 
 
+@dataclass(frozen=True)
+class Step:
+    """One attack on the way to a leak, and the kind of thing that it won."""
+
+    title: str
+    won: str
+    link: str
+    leak: bool
+
+
+@dataclass(frozen=True)
+class Way:
+    """From what was held to a leak; several things held that lead the same way are told together."""
+
+    starts: tuple[str, ...]
+    helped: tuple[str, ...]
+    "What else was held for it."
+    steps: tuple[Step, ...]
+
+
+def ways(record: Record) -> list[Way]:
+    """Every way that ends in a leak, the longest first."""
+    paths = Paths(record)
+    gathered: dict[tuple[str, ...], list[Way]] = {}
+    for edge in paths.ends:
+        names = paths.way(edge)
+        made = [(name, paths.makers[name]) for name in names if name in paths.makers]
+        steps = tuple(
+            Step(wording.attack(by.finding), wording.kind(paths.kinds[name]), f"#finding-{by.number}", by.leak)
+            for name, by in made
+        )
+        start = names[:1] if names[0] not in paths.makers else []
+        helped = [name for name in paths.roots(edge) if name not in start]
+        gathered.setdefault(tuple(step.title for step in steps), []).append(Way(tuple(start), tuple(helped), steps))
+    told = [
+        Way(
+            tuple(dict.fromkeys(name for way in same for name in way.starts)),
+            tuple(dict.fromkeys(name for way in same for name in way.helped)),
+            same[0].steps,
+        )
+        for same in gathered.values()
+    ]
+    return sorted(told, key=lambda way: -len(way.steps))
+
+
 def draw(record: Record) -> Drawing:
     paths = Paths(record)
-    columns = {f"held {name}": 2 * depth for name, depth in paths.depths.items()}
+    edges = paths.edges if len(paths.edges) <= FEW else paths.leading
+    touched = {name for edge in edges for name in (*edge.sources, edge.won)}
+    kinds = {name: kind for name, kind in paths.kinds.items() if edges is paths.edges or name in touched}
+    columns = {f"held {name}": 2 * paths.depths[name] for name in kinds}
     lines: list[tuple[str, str]] = []
     styles: list[tuple[str, bool]] = []
-    for edge in paths.edges:
+    for edge in edges:
         label, verdict = f"edge {edge.number}", style(edge.finding.verdict)
         columns[label] = 1 + max((columns[f"held {name}"] for name in edge.sources), default=0)
         lines += [(f"held {name}", label) for name in edge.sources]
@@ -72,7 +130,7 @@ def draw(record: Record) -> Drawing:
 
     placed = layout.place(columns, lines, box=HEIGHT, gap=GAP)
     boxes: dict[str, Box] = {}
-    for name, kind in paths.kinds.items():
+    for name, kind in kinds.items():
         key = f"held {name}"
         maker = paths.makers.get(name)
         title, below = _parted(name, wording.kind(kind))
@@ -81,7 +139,7 @@ def draw(record: Record) -> Drawing:
             *(wording.shorten(title, 16), wording.shorten(below, 20), f"{name}: {wording.kind(kind)}"),
             style="start" if maker is None else "won" if maker.leak else "taken",
         )
-    for edge in paths.edges:
+    for edge in edges:
         key, title = f"edge {edge.number}", wording.attack(edge.finding)
         verdict = edge.finding.verdict
         boxes[key] = Box(
@@ -95,7 +153,7 @@ def draw(record: Record) -> Drawing:
         for (start, end), bends, line in zip(lines, placed.bends, styles, strict=True)
     ]
     width = max((box.x + box.width for box in boxes.values()), default=0) + EDGE
-    return Drawing(width, placed.height + 2 * EDGE, list(boxes.values()), drawn, _words(paths))
+    return Drawing(width, placed.height + 2 * EDGE, list(boxes.values()), drawn, _words(edges))
 
 
 def style(verdict: Verdict) -> str:
@@ -126,10 +184,10 @@ def _curve(start: Box, end: Box, bends: Sequence[tuple[int, float]]) -> str:
     return path
 
 
-def _words(paths: Paths) -> str:
+def _words(edges: Sequence[Edge]) -> str:
     """The drawing for a reader who cannot see it."""
     said = []
-    for edge in paths.edges:
+    for edge in edges:
         sources = wording.listing(edge.sources) or "nothing named"
         won = f", winning {edge.won}" if edge.won else ""
         said.append(f"From {sources}, {wording.attack(edge.finding)}: {edge.finding.verdict}{won}.")

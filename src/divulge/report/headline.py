@@ -1,11 +1,12 @@
-"""What was won from what, in computed sentences; a name of something held stands in `backticks`."""
+"""The worst leak, and what was won from what, in computed sentences; a name of something held stands in `backticks`."""
 
 from __future__ import annotations
 
 from collections import Counter
 
 from divulge.contract import Record, Verdict
-from divulge.report import wording
+from divulge.report import loot, overview, wording
+from divulge.report.overview import Leak
 from divulge.report.paths import Edge, Paths
 
 _OPENINGS = {
@@ -16,6 +17,14 @@ _OPENINGS = {
     "pipeline": "A training pipeline that accepts contributed points",
 }
 "What it means to hold a thing, for the start of a sentence."
+_LOST = {
+    "training_data": "gives away what it was trained on",
+    "membership": "tells who was in its training data",
+    "parameters": "gives its parameters away",
+    "integrity": "can be poisoned",
+    "hyperparameters": "gives its hyperparameters away",
+}
+"What it means to lose an asset."
 _REACHED = {"membership": "tells who was in the training data"}
 "What it means to win a thing, where its name alone says little."
 _WON = {"poison": "poison that raises the model's error"}
@@ -23,11 +32,12 @@ _WON = {"poison": "poison that raises the model's error"}
 
 
 def sentences(record: Record) -> list[str]:
-    """The headline: how many attacks won, what each way through the graph reaches, and what that does not say."""
+    """The worst leak in one sentence; then what each way through the graph reaches, and what that does not say."""
     paths = Paths(record)
+    found = overview.leaks(record)
+    if found:
+        return [worst(found[0], paths), *ways(record)]
     tally = Counter(finding.verdict for finding in record.findings if finding.provenance.role == "attack")
-    if tally[Verdict.LEAK]:
-        return [_won(tally), *_chains(paths), *_direct(paths), *_shown(record)]
     said = []
     if tally[Verdict.NONE_FOUND]:
         one = tally[Verdict.NONE_FOUND] == 1
@@ -37,7 +47,26 @@ def sentences(record: Record) -> list[str]:
         said.append("No attack ran to its end: nothing is known of what this gives away.")
     if tally[Verdict.FAILED]:
         said.append(f"{wording.count(tally[Verdict.FAILED], 'attack')} failed, which says nothing either way.")
-    return [*said, *_shown(record)] or ["No attack was run, and what was run instead shows no leak."]
+    return said or ["No attack was run, and what was run instead shows no leak."]
+
+
+def worst(leak: Leak, paths: Paths) -> str:
+    """Who gives away what, how much of it, and what that costs an attacker."""
+    edge = leak.edge
+    roots = paths.roots(edge)
+    first = next((name for name in roots if paths.kinds[name] in _OPENINGS), roots[0] if roots else "")
+    opening = _OPENINGS.get(paths.kinds.get(first, ""), "What is held")
+    who = f"{opening} (`{first}`)" if first else opening
+    lost = _LOST.get(leak.asset, f"gives away {wording.kind(leak.asset)}" if leak.asset else "leaks")
+    much = loot.amount(edge.finding.loot) if edge.finding.provenance.claimed else ""
+    price = f"for {wording.count(leak.rating.points, 'query', 'queries')}" if leak.rating.points else "without a query"
+    return f"{who} {lost}{f': {much},' if much else ''} {price} and in {wording.duration(leak.rating.seconds)}."
+
+
+def ways(record: Record) -> list[str]:
+    """What each way through the graph reaches, and what is shown by what is no attack."""
+    paths = Paths(record)
+    return [*_chains(paths), *_direct(paths), *_shown(record)]
 
 
 def _shown(record: Record) -> list[str]:
@@ -48,11 +77,6 @@ def _shown(record: Record) -> list[str]:
         if finding.provenance.role != "attack" and finding.verdict is Verdict.LEAK
     ]
     return [f"A leak is shown by the {wording.listing(leaks)}."] if leaks else []
-
-
-def _won(tally: Counter[Verdict]) -> str:
-    leaks, ran = tally[Verdict.LEAK], tally.total() - tally[Verdict.NOT_APPLICABLE]
-    return "The one attack that ran won something." if ran == 1 else f"{leaks} of {ran} attacks won something."
 
 
 def _chains(paths: Paths) -> list[str]:

@@ -37,6 +37,21 @@ def describe(loot: Access) -> Loot:
     return _anything(loot)
 
 
+def amount(loot: Access | None) -> str:
+    """How much was won, in a few words; empty where that cannot be counted."""
+    if isinstance(loot, Hyperparameters):
+        return wording.listing([f"{name} = {wording.precise(value)}" for name, value in loot.values.items()])
+    if isinstance(loot, Weights):
+        total = wording.count(sum(W.size + b.size for W, b in loot.layers), "parameter")
+        return f"{total}, {'exact' if loot.exact else 'in a copy'}"
+    if isinstance(loot, Membership):
+        return f"{int(loot.decisions.sum()):,} of {wording.count(len(loot.decisions), 'candidate')} called members"
+    if isinstance(loot, TrainingData | Poison):
+        what = "picture" if pictures.drawable(loot.shape) else "point" if isinstance(loot, Poison) else "record"
+        return wording.count(len(loot.X), f"contributed {what}" if isinstance(loot, Poison) else what)
+    return ""
+
+
 def _hyperparameters(loot: Hyperparameters) -> Loot:
     rows = tuple(
         (name, wording.precise(value), _interval(value, loot.intervals.get(name))) for name, value in loot.values.items()
@@ -84,7 +99,7 @@ def _highest(loot: Membership) -> str:
 
 
 def _points(loot: TrainingData | Poison) -> Loot:
-    rows = [("points", f"{len(loot.X):,}"), ("features", f"{loot.X.shape[1]:,}")]
+    rows = [("points", f"{loot.X.shape[0]:,}"), ("features", f"{loot.X.shape[1]:,}")]
     if loot.shape is not None:
         rows.append(("shape of one point", wording.shape(loot.shape)))
     if loot.y is not None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from divulge.contract import ASSETS, Record
+from divulge.contract import ASSETS, Record, Remedy, Verdict
 from divulge.report import severity
 from divulge.report.paths import Edge, Paths
 from divulge.report.severity import Rating
@@ -18,6 +19,70 @@ class Leak:
     edge: Edge
     asset: str
     rating: Rating
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """One leak, of one thing or of many: what one attack won wherever it was tried, worst first."""
+
+    leaks: tuple[Leak, ...]
+
+    @property
+    def worst(self) -> Leak:
+        return self.leaks[0]
+
+
+@dataclass(frozen=True, eq=False)
+class Asset:
+    """What became of one of the things that a model can give away."""
+
+    name: str
+    groups: tuple[Group, ...]
+    "Leaks of it, worst first."
+    tried: Counter[Verdict]
+    "How the attempts on it ended."
+
+    @property
+    def leaks(self) -> int:
+        return self.tried[Verdict.LEAK]
+
+    @property
+    def state(self) -> str:
+        """In a word: the worst that is known of it."""
+        found = (verdict for verdict in (Verdict.NONE_FOUND, Verdict.FAILED, Verdict.NOT_APPLICABLE) if self.tried[verdict])
+        return next(map(str, found), "not tested")
+
+
+def assets(record: Record) -> list[Asset]:
+    """Every asset, whether anything was tried on it or not; what a plug-in does not name stands last."""
+    found, paths = leaks(record), Paths(record)
+    of = {edge.number: severity.asset_of(edge.finding) for edge in paths.edges}
+    names = [*ASSETS, *sorted(set(of.values()) - set(ASSETS))]
+    told = [
+        Asset(
+            name,
+            groups([leak for leak in found if leak.asset == name]),
+            Counter(edge.finding.verdict for edge in paths.edges if of[edge.number] == name and not edge.finding.onward),
+        )
+        for name in names
+    ]
+    return [asset for asset in told if asset.name in ASSETS or asset.tried]
+
+
+def groups(found: Sequence[Leak]) -> tuple[Group, ...]:
+    """Leaks of the same attack together, in the order of the worst of each."""
+    gathered: dict[str, list[Leak]] = {}
+    for leak in found:
+        origin = leak.edge.finding.provenance
+        gathered.setdefault(f"{origin.role} {origin.attack or leak.edge.number}", []).append(leak)
+    return tuple(Group(tuple(together)) for together in gathered.values())
+
+
+def remedy(found: Sequence[Leak]) -> tuple[Leak, Remedy] | None:
+    """What helps most against the worst leak that anything was measured to help against; else what is told of the worst."""
+    told = [(leak, one) for leak in found for one in leak.edge.finding.remedy[:1]]
+    worst = [pair for pair in told if pair[0].rating.severity == found[0].rating.severity]
+    return next((pair for pair in worst if pair[1].measured), next(iter(told), None))
 
 
 def leaks(record: Record) -> list[Leak]:

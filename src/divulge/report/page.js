@@ -1,27 +1,23 @@
-// Draws every chart of the page from the data beside it. Expressions are interpreted (`ast`), for the page's
-// policy forbids `eval`; styles are in the page's own sheet, for the policy forbids any other.
-const config = JSON.parse(document.getElementById("chart-config").textContent);
-
-const values = (column) => column.names ? column.at.map((place) => column.names[place]) : column;
-
-const rows = (columns) => {
-  const [names, lists] = [Object.keys(columns), Object.values(columns).map(values)];
-  return lists[0].map((_, row) => Object.fromEntries(names.map((name, place) => [name, lists[place][row]])));
+// Unfolds what a link leads to, and everything before the page is printed.
+const unfold = (element) => {
+  for (let fold = element?.closest("details"); fold; fold = fold.parentElement?.closest("details")) fold.open = true;
 };
 
-for (const holder of document.querySelectorAll("[data-chart]")) {
-  const { spec, data } = JSON.parse(document.getElementById(holder.dataset.chart).textContent);
-  spec.datasets = Object.fromEntries(Object.entries(data).map(([name, columns]) => [name, rows(columns)]));
-  vegaEmbed(holder, spec, {
-    mode: "vega-lite",
-    config,
-    ast: true,
-    renderer: "svg",
-    actions: false,
-    defaultStyle: false,
-    tooltip: { disableDefaultStyle: true },
-  }).then(
-    () => { holder.dataset.drawn = "yes"; },
-    (problem) => { holder.textContent = `This chart could not be drawn: ${problem.message}`; },
-  );
-}
+const follow = () => {
+  const target = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  if (!target) return;
+  unfold(target);
+  target.scrollIntoView();
+};
+
+addEventListener("hashchange", follow);
+follow();
+
+const paper = matchMedia("print");
+paper.addEventListener("change", () => {
+  for (const fold of document.querySelectorAll("details")) {
+    if (paper.matches && !fold.open) fold.dataset.folded = "yes";
+    if (paper.matches) fold.open = true;
+    else if (fold.dataset.folded) fold.open = delete fold.dataset.folded && false;
+  }
+});

@@ -1,4 +1,4 @@
-"""The page: sections from a record, filled into the template under a policy that lets nothing in or out."""
+"""The page: a first screen, evidence by asset, the rest folded; under a policy that lets nothing in or out."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import hashlib
 import json
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
@@ -17,8 +18,10 @@ import vl_convert
 from markupsafe import Markup, escape
 
 from divulge.contract import Finding, ImagePairs, Record, Verdict
-from divulge.report import canvas, charts, graph, headline, loot, pictures, scores, wording
+from divulge.report import annex, canvas, charts, graph, loot, overview, pictures, scores, severity, wording
+from divulge.report.opening import heading, opening
 from divulge.report.paths import Edge, Paths
+from divulge.report.severity import Rating
 
 MEANINGS = {
     Verdict.LEAK: "the attack won something that was not meant to be given away",
@@ -26,6 +29,10 @@ MEANINGS = {
     Verdict.NOT_APPLICABLE: "what the attack assumes does not hold here, so it says nothing",
     Verdict.FAILED: "the attack applies but did not get to an answer, or the truth shows that its answer is wrong",
 }
+SHOWN = 10
+"Pairs of pictures of a leak that are seen before its evidence is unfolded: one row."
+FIRST = 2
+"Scores of a leak seen before, those that the truth gave first."
 
 
 @dataclass(frozen=True)
@@ -36,59 +43,139 @@ class Section:
     title: str
     scores: list[scores.Row]
     loot: loot.Loot | None
+    rating: Rating
     charts: dict[str, canvas.Chart] = field(default_factory=dict)
     "Id of the element that holds a chart's data -> the chart."
     galleries: list[pictures.Gallery] = field(default_factory=list)
+    pictures: pictures.Gallery | None = None
+    "What is seen of the first of them before the evidence is unfolded."
 
     @property
     def finding(self) -> Finding[Any]:
         return self.edge.finding
 
+    @property
+    def first(self) -> list[scores.Row]:
+        """The scores that speak for it."""
+        measured = [row for row in self.scores if row.name in self.finding.measured]
+        return (measured or self.scores)[:FIRST]
+
+    @property
+    def holds(self) -> str:
+        """What waits behind the fold."""
+        parts = [
+            wording.count(many, what)
+            for many, what in ((len(self.scores), "score"), (len(self.charts), "chart"), (len(self.galleries), "gallery"))
+            if many
+        ]
+        return wording.listing([part.replace("gallerys", "galleries") for part in parts])
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """The leaks of one asset, those of one attack together."""
+
+    id: str
+    heading: str
+    groups: list[list[Section]]
+
+
+@dataclass(frozen=True)
+class Attempts:
+    """What one attack tried to no avail, with one verdict, wherever it did."""
+
+    title: str
+    verdict: Verdict
+    sections: list[Section]
+
 
 def render(record: Record) -> str:
     paths = Paths(record)
-    sections = [_section(edge) for edge in paths.edges]
-    drawn = any(not chart.empty for section in sections for chart in section.charts.values())
+    sections = {edge.number: _section(edge, paths) for edge in paths.edges}
+    drawn = any(not chart.empty for section in sections.values() for chart in section.charts.values())
     style = Markup(_part("page.css"))
-    scripts = [Markup(_bundle()), Markup(_part("page.js"))] if drawn else []
+    scripts = [Markup(_part("page.js")), *([Markup(_bundle()), Markup(_part("charts.js"))] if drawn else [])]
+    chapters = [_chapter(asset, sections) for asset in overview.assets(record) if asset.groups]
+    attempts = _attempts([section for section in sections.values() if not section.edge.leak])
+    drawing = graph.draw(record)
     return _environment().get_template("page.html.jinja").render(
         record=record,
-        headline=headline.sentences(record),
-        tally=Counter(finding.verdict for finding in record.findings),
-        graph=graph.draw(record),
-        sections=sections,
+        opening=opening(record),
+        rule=severity.RULE,
+        contents=_contents(chapters, attempts, drawing),
+        graph=drawing,
+        ways=graph.ways(record),
+        chapters=chapters,
+        attempts=attempts,
+        attempts_summary=_summary(attempts),
+        annex=annex.lists(record) if record.findings else [],
         meanings=MEANINGS,
         style=style,
         scripts=scripts,
-        chart_config=Markup(json.dumps(canvas.CONFIG).replace("<", "\\u003c")),
+        chart_config=Markup(json.dumps(canvas.CONFIG).replace("<", "\\u003c")) if drawn else "",
         policy=policy(style, scripts),
     )  # fmt: skip
 
 
 def policy(style: str, scripts: list[Markup]) -> str:
     """Only this style sheet and these scripts, known by their hashes; pictures only from the page itself."""
-    allowed = " ".join(map(_hash, scripts)) or "'none'"
+    allowed = " ".join(map(_hash, scripts))
     return (
         f"default-src 'none'; img-src data:; style-src {_hash(style)}; script-src {allowed}; "
         "base-uri 'none'; form-action 'none'"
     )
 
 
-def _section(edge: Edge) -> Section:
+def _section(edge: Edge, paths: Paths) -> Section:
     finding = edge.finding
-    section = Section(
+    figures = [figure for figure in finding.figures if isinstance(figure, ImagePairs)]
+    return Section(
         edge=edge,
         title=wording.attack(finding),
         scores=scores.rows(finding.scores),
         loot=None if finding.loot is None else loot.describe(finding.loot),
+        rating=severity.rate(edge, paths),
+        charts={
+            f"chart-{edge.number}-{number}": charts.DRAWN[type(figure)](figure)
+            for number, figure in enumerate(finding.figures, 1)
+            if not isinstance(figure, ImagePairs)
+        },
+        galleries=[pictures.pairs(figure) for figure in figures],
+        pictures=pictures.pairs(figures[0], SHOWN) if figures and edge.leak else None,
     )
-    for number, figure in enumerate(finding.figures, 1):
-        if isinstance(figure, ImagePairs):
-            section.galleries.append(pictures.pairs(figure))
-        else:
-            chart = charts.DRAWN[type(figure)](figure)
-            section.charts[f"chart-{edge.number}-{number}"] = chart
-    return section
+
+
+def _chapter(asset: overview.Asset, sections: dict[int, Section]) -> Chapter:
+    groups = [[sections[leak.edge.number] for leak in group.leaks] for group in asset.groups]
+    return Chapter(f"evidence-{asset.name or 'other'}", heading(asset.name), groups)
+
+
+def _attempts(sections: Sequence[Section]) -> list[Attempts]:
+    """Grouped by attack and verdict, in the order of the verdicts."""
+    gathered: dict[tuple[Verdict, str], list[Section]] = {}
+    for section in sections:
+        gathered.setdefault((section.finding.verdict, section.title), []).append(section)
+    order = list(Verdict)
+    ordered = sorted(gathered.items(), key=lambda item: order.index(item[0][0]))
+    return [Attempts(title, verdict, together) for (verdict, title), together in ordered]
+
+
+def _summary(attempts: Sequence[Attempts]) -> str:
+    """How many attempts ended without a leak, and how."""
+    tally: Counter[Verdict] = Counter()
+    for row in attempts:
+        tally[row.verdict] += len(row.sections)
+    ended = wording.listing([f"{tally[verdict]:,} {verdict}" for verdict in Verdict if tally[verdict]])
+    return f"{wording.count(tally.total(), 'attempt')}, {ended}"
+
+
+def _contents(chapters: list[Chapter], attempts: list[Attempts], drawing: graph.Drawing) -> list[tuple[str, str]]:
+    """Where the page leads: id and title of its parts."""
+    listed = [("graph", "What was won from what")] if drawing.boxes else []
+    listed += [(chapter.id, chapter.heading) for chapter in chapters]
+    listed += [("attempts", "What won nothing")] if attempts else []
+    listed += [("not-run", "What did not run"), ("annex", "For whom it concerns")]
+    return [*listed, ("held", "What was held"), ("reading", "How to read this report")]
 
 
 @cache

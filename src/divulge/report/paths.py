@@ -60,6 +60,12 @@ class Paths:
         used = {name for edge in self.leaks for name in edge.sources}
         return [edge for edge in self.leaks if edge.won and edge.won not in used]
 
+    @property
+    def leading(self) -> list[Edge]:
+        """Leaks, and what they rest on, in the order of the record."""
+        needed = {behind.number for edge in self.leaks for behind in self.behind(edge)}
+        return [edge for edge in self.edges if edge.number in needed]
+
     def way(self, edge: Edge) -> list[str]:
         """The longest way to a leak's loot: names from what was held at the start to what was won."""
         names = [edge.won]

@@ -39,7 +39,7 @@ class Gallery:
     note: str = ""
 
 
-def pairs(figure: ImagePairs) -> Gallery:
+def pairs(figure: ImagePairs, most: int = PAIRS) -> Gallery:
     """A figure's pairs, the first hundred at most."""
     total = min(len(figure.left), len(figure.right))
     sides = ((figure.left, figure.left_name), (figure.right, figure.right_name))
@@ -48,22 +48,22 @@ def pairs(figure: ImagePairs) -> Gallery:
             tuple(picture(images[place], f"{name} {place + 1}") for images, name in sides),
             figure.captions[place] if place < len(figure.captions) else "",
         )
-        for place in range(min(total, PAIRS))
+        for place in range(min(total, most))
     )
     shown = _shown(len(groups), total, "pairs")
     return Gallery(figure.title, groups, f"Left: {figure.left_name}. Right: {figure.right_name}. {shown}".rstrip())
 
 
-def points(X: Array, shape: tuple[int, ...], labels: Array | None, what: str) -> Gallery:
+def points(X: Array, shape: tuple[int, ...], labels: Array | None, what: str, most: int = POINTS) -> Gallery:
     """Rows as pictures, the first 45 at most."""
-    within = bool(X[:POINTS].min() >= -0.01 and X[:POINTS].max() <= 1.01)
+    within = bool(X[:most].min() >= -0.01 and X[:most].max() <= 1.01)
     named = labels is not None and labels.ndim == 1
     groups = _that_fit(
         (
             (picture((row if within else _stretched(row)).reshape(shape), f"{what} {place + 1}"),),
             _label(labels[place]) if named and labels is not None else "",
         )
-        for place, row in enumerate(X[:POINTS])
+        for place, row in enumerate(X[:most])
     )
     stretched = "" if within else "Each picture is stretched to its own darkest and lightest value."
     return Gallery("", groups, f"{_shown(len(groups), len(X), 'pictures')} {stretched}".strip())

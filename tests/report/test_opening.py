@@ -1,0 +1,169 @@
+"""The first screen says what leaked, how badly, at what price and what to do; severity follows its stated rule."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from divulge.contract import (
+    ASSETS,
+    Cost,
+    Finding,
+    Holding,
+    Hyperparameters,
+    Provenance,
+    Record,
+    Remedy,
+    Score,
+    TrainingData,
+    Weights,
+)
+from divulge.report import overview, severity
+from divulge.report.opening import SHOWN, opening
+from divulge.report.paths import Paths
+from divulge.report.severity import FREE, RULE, Severity
+
+BETTER = Score(0.9, 0.1, "a guess")
+IMAGES = TrainingData(np.zeros((3, 4)), shape=(2, 2))
+RECORDS = TrainingData(np.zeros((3, 4)))
+
+
+def leak(loot: Any = RECORDS, *, points: int = 0, seconds: float = 1.0, measured: bool = True, **rest: Any) -> Finding[Any]:
+    rest.setdefault("scores", {"recovered": BETTER})
+    return Finding.leak(
+        loot,
+        "something was won",
+        cost=Cost(points, seconds),
+        measured=("recovered",) if measured else (),
+        **{"provenance": Provenance("attack", inputs={"model": "hash"}), **rest},
+    )
+
+
+def rated(finding: Finding[Any]) -> Severity:
+    record = Record("", (Holding("model", "gradients", "", ""),), (finding,))
+    return overview.leaks(record)[0].rating.severity
+
+
+def test_the_worth_of_an_asset_is_where_its_severity_starts() -> None:
+    assert rated(leak()) == Severity.CRITICAL
+    assert rated(leak(Weights(((np.eye(2), np.zeros(2)), (np.ones((1, 2)), np.zeros(1)))))) == Severity.HIGH
+    assert rated(leak(Hyperparameters({"alpha": 1.0}))) == Severity.LOW
+
+
+@pytest.mark.parametrize(
+    ("points", "seconds", "level"),
+    [
+        (FREE, 1, Severity.CRITICAL), (FREE + 1, 1, Severity.HIGH), (100_001, 1, Severity.MEDIUM),
+        (0, 3601, Severity.HIGH), (0, 86_401, Severity.MEDIUM), (FREE + 1, 86_401, Severity.MEDIUM),
+    ],
+)  # fmt: skip
+def test_what_costs_an_attacker_much_is_a_level_lower(points: int, seconds: float, level: Severity) -> None:
+    assert rated(leak(points=points, seconds=seconds)) == level
+
+
+def test_what_nothing_confirms_is_a_level_lower() -> None:
+    assert rated(leak(measured=False)) == Severity.HIGH
+    assert rated(leak(scores={"recovered": Score(0.5, 0.5, "a guess")})) == Severity.HIGH
+
+
+def test_an_exact_copy_confirms_itself() -> None:
+    layers = ((np.eye(2), np.zeros(2)), (np.ones((1, 2)), np.zeros(1)))
+    assert rated(leak(Weights(layers, exact=True), measured=False)) == Severity.HIGH
+    assert rated(leak(Weights(layers, exact=False, agreement=0.9), measured=False)) == Severity.MEDIUM
+
+
+def test_a_small_share_is_a_level_lower_but_of_records_each_counts() -> None:
+    little = {"recovered": Score(0.05, 0.01, "a guess")}
+    layers = ((np.eye(2), np.zeros(2)), (np.ones((1, 2)), np.zeros(1)))
+    assert rated(leak(scores=little)) == Severity.CRITICAL
+    assert rated(leak(Weights(layers), scores=little)) == Severity.MEDIUM
+
+
+def test_the_price_is_that_of_the_whole_way(record: Record) -> None:
+    stolen = overview.leaks(record)[0]
+    assert stolen.edge.finding.cost.points == 0
+    assert stolen.rating.points == 12_345
+    assert stolen.rating.price == "12,345 queries, 1 h 15 min"
+
+
+def test_the_rule_that_is_printed_names_every_asset() -> None:
+    assert [asset for asset in ASSETS if asset.replace("_", " ") not in RULE.lower()] == []
+    assert set(severity.WORTH) == set(ASSETS)
+
+
+def test_every_asset_has_a_line_whatever_was_tried(record: Record) -> None:
+    lines = {line.heading: line for line in opening(record).assets}
+    assert list(lines) == ["Training data", "Membership", "Parameters", "Integrity", "Hyperparameters"]
+    assert lines["Training data"].summary == "50 pictures"
+    assert lines["Training data"].score == "images recovered: 50, null 0.4"
+    assert lines["Training data"].severity == Severity.HIGH  # the truth confirms it; the way to it takes 12,345 queries
+    assert lines["Membership"].state == "none found"
+    assert lines["Membership"].summary == "1 attempt found nothing."
+    assert lines["Integrity"].state == "not tested"
+
+
+def test_the_worst_is_what_stands_first(record: Record) -> None:
+    found = overview.leaks(record)
+    assert [leak.asset for leak in found] == ["training_data", "parameters", "hyperparameters"]
+    counts = overview.counts(record)
+    assert (counts["leaks"], counts["high"], counts["training_data"]) == (3, 1, 1)
+
+
+def test_a_means_to_a_leak_is_no_attempt_that_found_nothing() -> None:
+    means: Finding[Any] = Finding.means(IMAGES, "directions", provenance=Provenance("a", asset="training_data"))
+    lines = opening(Record("", (), (means,))).assets
+    assert lines[0].state == "not tested"
+
+
+def test_stolen_pictures_stand_beside_the_originals(record: Record) -> None:
+    shown = opening(record).showcase
+    assert shown is not None
+    assert len(shown.groups) == SHOWN
+    assert [picture.alt for picture in shown.groups[0][0]] == ["training image 1", "found in the weights 1"]
+
+
+def test_stolen_pictures_whose_originals_nobody_knows_stand_alone() -> None:
+    shown = opening(Record("", (), (leak(IMAGES),))).showcase
+    assert shown is not None
+    assert [len(pictures) for pictures, _ in shown.groups] == [1, 1, 1]
+
+
+def test_pictures_of_a_leak_of_something_else_are_not_called_stolen(record: Record) -> None:
+    assert opening(replace(record, findings=record.findings[2:])).showcase is None
+    assert opening(Record("", (), (leak(RECORDS),))).showcase is None
+
+
+def test_a_remedy_that_was_measured_is_preferred_among_equals() -> None:
+    told = leak(remedy=("Do something.",))
+    known = leak(remedy=(Remedy("Do the other.", "It halved it."),), provenance=Provenance("b", inputs={"model": "hash"}))
+    penalty = leak(Hyperparameters({"alpha": 1.0}), remedy=(Remedy("Round.", "It hid it."),))
+    advice = opening(Record("", (), (told, known, penalty))).remedy
+    assert advice is not None
+    assert advice.action == "Do the other."
+    advice = opening(Record("", (), (told, penalty))).remedy
+    assert advice is not None
+    assert advice.action == "Do something."
+
+
+def test_without_a_leak_there_is_nothing_to_remedy() -> None:
+    nothing: Finding[Any] = Finding.none_found("nothing", power="some", provenance=Provenance("a", asset="membership"))
+    shown = opening(Record("", (), (nothing,)))
+    assert (shown.remedy, shown.showcase) == (None, None)
+    assert shown.lead.startswith("No leak found by the one attack that ran")
+
+
+def test_a_way_back_through_a_circle_ends() -> None:
+    circle = tuple(
+        leak(provenance=Provenance("attack", inputs={one: "hash"}, won=other)) for one, other in (("a", "b"), ("b", "a"))
+    )
+    record = Record("", (Holding("a", "weights", "", ""), Holding("b", "training_data", "", "")), circle)
+    paths = Paths(record)
+    assert paths.behind(paths.edges[0]) == paths.edges[::-1]
+    assert overview.counts(record)["leaks"] == 2
+
+
+def test_verdicts_are_counted_in_a_line(record: Record) -> None:
+    totals = opening(record).totals
+    assert totals.startswith("6 attempts: 3 leak, 1 none found, 1 not applicable and 1 failed.")
+    assert "132,645 queries" in totals
