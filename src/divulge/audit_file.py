@@ -13,6 +13,7 @@ from divulge import defences
 from divulge.contract import Access, Budget, Candidates, Explanation, Gradients, Hyperparameters, TrainingData
 from divulge.errors import BadInput, refuse_unknown
 from divulge.report import formats, thresholds
+from divulge.storage import fingerprint
 
 KEYS = (
     "title", "out", "seed", "workers", "attacks", "studies", "defend", "allow_pickle", "format", "fail_on", "budget", "held",
@@ -95,6 +96,21 @@ def check(path: Path, *, allow_pickle: bool = False) -> None:
     for name, section in _value(document, "held", dict, {}, path).items():
         if "url" not in section:
             _Opener(path.parent, allow_pickle).open(section, f"[held.{name}]")
+
+
+def fingerprints(path: Path, *, allow_pickle: bool = False) -> dict[str, str | BadInput | None]:
+    """What an audit file holds as it is found today: its fingerprint, why it cannot be read, or None for an address."""
+    document = _document(path)
+    refuse_unknown(document, KEYS, str(path))
+    opener = _Opener(path.parent, allow_pickle or _value(document, "allow_pickle", bool, False, path))
+    found: dict[str, str | BadInput | None] = {}
+    for name, section in _value(document, "held", dict, {}, path).items():
+        try:
+            asked = isinstance(section, dict) and "url" in section
+            found[name] = None if asked else fingerprint(opener.open(section, f"[held.{name}]"))
+        except BadInput as error:
+            found[name] = error
+    return found
 
 
 def parse_source(source: str) -> tuple[str, dict[str, Any]]:

@@ -8,18 +8,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
-from divulge import defending, graph, live, registry
+from divulge import defending, graph, live, registry, sealing
 from divulge.contract import Access, Attack, Budget, Finding, Holding, Predictions, Procedure, Record, Truth, Verdict
 from divulge.contract.display import html
 from divulge.contract.service import LOOKING, SCORING, Account, Service, charged_to, services
 from divulge.defending import Again, Plan, Told
 from divulge.errors import BadInput, refuse_unknown
 from divulge.graph import Held, Step
-from divulge.run_folder import LEDGER, locked, versions
+from divulge.previewing import Previewing
+from divulge.run_folder import FINDINGS, LEDGER, locked, versions
 from divulge.runner import Observer, Runner
 from divulge.storage import fingerprint, load, save
-
-FINDINGS = "findings.json"
 
 Known = Mapping[str, Access | Mapping[str, Access]]
 
@@ -42,6 +41,11 @@ class Audit:
     @property
     def report(self) -> Path | None:
         return self.folder / "report.html" if self.folder else None
+
+    @property
+    def seal(self) -> str | None:
+        """The hash to write down elsewhere: `divulge verify` compares the run folder with it."""
+        return None if self.folder is None else seal_of(self.folder)
 
     def _repr_html_(self) -> str | None:
         return html(self.record, self.report)
@@ -84,9 +88,11 @@ def audit(
     if folder is None:
         with _books(things, None, runner, looked) as (kept, books):
             return Audit(_Pursuit(title or "Audit", kept, chosen, known, runner, books).go(plans), None)
-    with locked(folder), _books(things, folder / LEDGER, runner, looked) as (kept, books):
-        record = _Pursuit(title or "Audit", kept, chosen, known, runner, books).go(plans)
-    draw(folder, record)
+    runner.observer = previewing = Previewing(runner.observer, folder, title or "Audit")
+    with locked(folder):
+        with previewing, _books(things, folder / LEDGER, runner, looked) as (kept, books):
+            record = _Pursuit(title or "Audit", kept, chosen, known, runner, books).go(plans)
+        draw(folder, record)
     return Audit(record, folder)
 
 
@@ -204,10 +210,42 @@ def reopen(folder: Path) -> Record:
 
 
 def draw(folder: Path, record: Record | None = None) -> Path:
-    """Write the report of a run folder (again)."""
-    from divulge import report
+    """Write the report of a run folder, and seal it; or write it again, of the record that was sealed and no other.
 
-    return report.write(record or reopen(folder), folder)
+    A folder that no audit sealed gets its page and no seal: nobody knows what happened to the record since.
+    """
+    from divulge import report
+    from divulge.report import formats
+
+    made = record is not None
+    if record is None:
+        sealing.refuse_changed(folder)
+        record = reopen(folder)
+    try:
+        page = report.write(record, folder)
+    except BadInput:  # a library that draws is missing: findings and report.json stand without it
+        if made:
+            sealing.seal(folder, record)
+        raise
+    left = formats.write(record, folder, ())
+    if made or sealing.sealed(folder):
+        sealing.seal(folder, record, page, *left.values())
+    return page
+
+
+def write(folder: Path, record: Record, names: Iterable[str]) -> dict[str, Path]:
+    """Write files for other programs into a run folder besides, and seal them with the rest."""
+    from divulge.report import formats
+
+    written = formats.write(record, folder, names)
+    if written and sealing.sealed(folder):
+        sealing.seal(folder, record, *written.values())
+    return written
+
+
+def seal_of(folder: Path) -> str | None:
+    """The seal of a run folder; None where it has none."""
+    return str(sealing.read(folder)["seal"]["sha256"]) if sealing.sealed(folder) else None
 
 
 class _Pursuit:
@@ -256,6 +294,7 @@ class _Pursuit:
             seed=self.runner.seed, versions=versions(), sent=self.books(everything), **rest,
         )  # fmt: skip
         if self.runner.folder:
+            sealing.unseal(self.runner.folder)
             save(record, self.runner.folder / FINDINGS, prune=True)
         return record
 

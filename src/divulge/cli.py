@@ -276,7 +276,7 @@ def reproduce(
 
 
 @app.command
-def report(run: Path, /, *, format: Several = ()) -> int:
+def report(run: Path | None = None, /, *, format: Several = (), schema: bool = False) -> int:
     """Draw the report of a run folder again, without running anything.
 
     Parameters
@@ -285,14 +285,59 @@ def report(run: Path, /, *, format: Several = ()) -> int:
         The folder an audit wrote.
     format
         Write files for other programs besides: sarif, junit, or sarif,junit.
+    schema
+        Print the JSON schema of report.json instead, and nothing else.
     """
     from divulge import auditing, terminal
     from divulge.report import formats
 
-    wanted, record = formats.read(format), auditing.reopen(run)
-    terminal.out.print(f"report: {auditing.draw(run, record)}", markup=False)
-    terminal.show_files(formats.write(record, run, wanted))
+    if schema:
+        terminal.say_schema()
+        return DONE
+    if run is None:
+        raise BadInput("expected a run folder, got none; write `divulge report RUN`")
+    wanted = formats.read(format)
+    terminal.out.print(f"report: {auditing.draw(run)}", markup=False)
+    terminal.show_files(auditing.write(run, auditing.reopen(run), wanted))
+    terminal.say_seal(auditing.seal_of(run))
     return DONE
+
+
+@app.command
+def verify(
+    run: Path,
+    /,
+    *,
+    seal: str | None = None,
+    against: Path | None = None,
+    redraw: bool = False,
+    allow_pickle: bool = False,
+    json: bool = False,
+) -> int:
+    """Say whether anything in a run folder was changed since its audit ended; exit with code 1 where something was.
+
+    Parameters
+    ----------
+    run
+        The folder an audit wrote.
+    seal
+        The seal that the audit printed, from where it was written down; without it, whoever changed the folder may have
+        made another.
+    against
+        The audit file: are the files that it holds still those that were audited? Addresses are not asked.
+    redraw
+        Draw the page again and compare it.
+    allow_pickle
+        Open pickle and joblib files, which can run any code they like.
+    json
+        Print what was checked as JSON, and nothing else.
+    """
+    from divulge import audit_file, terminal, verifying
+
+    now = None if against is None else audit_file.fingerprints(against, allow_pickle=allow_pickle)
+    done = verifying.verify(run, given=seal, redraw=redraw, now=now)
+    terminal.show_verification(done, as_json=json)
+    return DONE if done.unchanged else LEAK
 
 
 def main(tokens: Sequence[str] | None = None) -> int:
@@ -447,22 +492,19 @@ def _opened(kind: str, source: str, allow_pickle: bool) -> Access:
 
 def _concluded(audit: Audit, output: Output) -> int:
     """The last lines, files for other programs, and the exit code: a condition that holds goes before a log that failed."""
-    from divulge import mlflow_log, terminal
-    from divulge.report import formats, thresholds
+    from divulge import auditing, mlflow_log, terminal
+    from divulge.report import thresholds
 
-    terminal.conclude(audit, as_json=output.json)
+    files = auditing.write(audit.folder, audit.record, output.format) if audit.folder is not None else {}
+    terminal.conclude(audit, files, as_json=output.json)
     code = DONE
-    if audit.folder is not None:
-        files = formats.write(audit.record, audit.folder, output.format)
-        if not output.json:
-            terminal.show_files(files)
-        if output.mlflow is not None:
-            try:
-                logged = mlflow_log.log(audit.record, audit.folder, output.mlflow)
-            except BadInput as error:
-                code = _refused(str(error))
-            else:
-                terminal.errors.print(f"mlflow: {logged}", markup=False)
+    if output.mlflow is not None:
+        try:
+            logged = mlflow_log.log(audit.record, audit.folder, output.mlflow)
+        except BadInput as error:
+            code = _refused(str(error))
+        else:
+            terminal.errors.print(f"mlflow: {logged}", markup=False)
     for sentence in thresholds.exceeded(audit.record, output.conditions):
         sys.stderr.write(f"{sentence}\n")
         code = LEAK

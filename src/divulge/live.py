@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from html import escape
 from importlib import import_module
@@ -13,7 +13,7 @@ from uuid import uuid4
 from divulge.contract.display import Progress, in_kernel
 
 if TYPE_CHECKING:
-    from divulge.contract import Finding
+    from divulge.contract import Finding, Preview
     from divulge.graph import Step
     from divulge.runner import Observer
 
@@ -111,6 +111,9 @@ class Cell:
     def sent(self, rows: int, requests: int) -> None:
         self.traffic = f"{rows:,} rows sent in {requests:,} requests" if requests else ""
         self._update()
+
+    def preview(self, step: Step, made: Callable[[], Preview]) -> None:
+        """The line that says where the pictures are has been told; they would push it out of sight."""
 
     def _update(self, *, now: bool = False) -> None:
         if not (now or self.display.due):

@@ -19,6 +19,8 @@ from divulge import __version__
 from divulge.errors import BadInput, StorageError
 from divulge.storage import load, save, sweep
 
+FINDINGS = "findings.json"
+"The record of the audit."
 LOCK = ".lock"
 LEDGER = "ledger.sqlite"
 "What servers were sent and answered; opened by whoever holds the lock."

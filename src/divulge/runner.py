@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -15,13 +16,21 @@ import joblib
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from divulge.contract import Access, Budget, Context, Cost, Finding, Truth, Verdict
+from divulge.contract import Access, Budget, Context, Cost, Finding, Preview, Truth, Verdict
 from divulge.contract.context import Forgetful, Memory, Task, one_by_one
 from divulge.contract.service import SCORING, Account, charged, services
 from divulge.errors import BadInput, BudgetSpent, StorageError, TargetFailed, sentence
 from divulge.graph import Step
 from divulge.run_folder import Pieces, code_version, versions
 from divulge.storage import fingerprint, write
+
+PREVIEW_SECONDS = 3.0
+"""Between two previews of one step, at least: a person looks no oftener.
+
+The clock decides what is shown, and nothing else: no attack learns whether it was looked at.
+"""
+PREVIEW_SHARE = 0.02
+"Of the time of an attack that its previews may take: what takes longer to draw is drawn less often."
 
 
 class Observer(Protocol):
@@ -37,6 +46,8 @@ class Observer(Protocol):
 
     def sent(self, rows: int, requests: int) -> None: ...
 
+    def preview(self, step: Step, made: Callable[[], Preview]) -> None: ...
+
 
 class Nobody:
     """Watches nothing."""
@@ -50,6 +61,8 @@ class Nobody:
     def ends(self, step: Step, finding: Finding[Any], kept: bool) -> None: ...
 
     def sent(self, rows: int, requests: int) -> None: ...
+
+    def preview(self, step: Step, made: Callable[[], Preview]) -> None: ...
 
 
 class Runner:
@@ -134,6 +147,7 @@ class Runner:
             memory=Forgetful() if whole else self._pieces(step, "parts"),
             spread=self._spread,
             asker=self.key(step),
+            show=_Shown(step, self.observer),
         )
         try:
             with one_blas_thread():
@@ -241,6 +255,27 @@ def _finding(pieces: Memory, name: str) -> Finding[Any] | None:
 
 def _accesses(step: Step) -> tuple[Access, ...]:
     return tuple(held.access for held in step.inputs if held.access is not None)
+
+
+class _Shown:
+    """Passes previews on, the first at once and then some; whatever goes wrong with one costs the attack nothing."""
+
+    def __init__(self, step: Step, observer: Observer) -> None:
+        self.step, self.observer = step, observer
+        self.due = -np.inf
+
+    def __call__(self, made: Callable[[], Preview]) -> None:
+        began = time.monotonic()
+        if began < self.due:
+            return
+        try:
+            self.observer.preview(self.step, made)
+        except Exception as error:
+            self.due = np.inf
+            self.observer.log(f"No pictures are shown of {self.step.attack.name}: {type(error).__name__}: {error}")
+            return
+        ended = time.monotonic()
+        self.due = ended + max(PREVIEW_SECONDS, (ended - began) / PREVIEW_SHARE)
 
 
 class _SingleThreaded:

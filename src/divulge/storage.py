@@ -113,7 +113,7 @@ def load(path: Path) -> Any:
         schema = document["schema"]
     except FileNotFoundError:
         raise StorageError(f"expected a file at {path}, found none; check the folder's name") from None
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise StorageError(f"cannot read {path}: {error}; delete that file and run the audit again to rebuild it") from None
     if schema != SCHEMA:
         raise StorageError(f"{path} has schema {schema}, this version reads {SCHEMA}; use the divulge version that wrote it")
@@ -121,20 +121,23 @@ def load(path: Path) -> Any:
         return unpack(document["value"], _arrays(path, document["arrays"]))
     except StorageError:
         raise
-    except (KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise StorageError(f"{path} is damaged ({error}); delete it and run the audit again to rebuild it") from None
 
 
-def write(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all."""
+def write(path: Path, content: bytes, *, sure: bool = True) -> None:
+    """Write a file whole or not at all; `sure` waits until it would survive a power cut."""
     temporary = path.parent / f"{UNFINISHED}{uuid.uuid4().hex}"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with temporary.open("xb") as file:
             file.write(content)
             file.flush()
-            os.fsync(file.fileno())
+            if sure:
+                os.fsync(file.fileno())
         os.replace(temporary, path)
+        if not sure:
+            return
         folder = os.open(path.parent, os.O_RDONLY)
         try:
             os.fsync(folder)
@@ -149,6 +152,12 @@ def write(path: Path, content: bytes) -> None:
         ) from None
 
 
+def arrays_of(path: Path) -> str | None:
+    """Where the arrays of the value at `path` are, beside it; None where it has none, or cannot be read."""
+    name = _named_arrays(path)
+    return None if name is None else f"arrays/{Path(name).name}"
+
+
 def sweep(folder: Path) -> None:
     """Remove what a killed process left half written."""
     with suppress(OSError):  # what may not be removed does no harm
@@ -160,7 +169,7 @@ def _named_arrays(path: Path) -> str | None:
     """The arrays that the value at `path` refers to, if there is one that can be read."""
     try:
         name = json.loads(path.read_bytes())["arrays"]
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
     return name if isinstance(name, str) else None
 

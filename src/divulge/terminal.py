@@ -7,7 +7,7 @@ import math
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -20,12 +20,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from divulge.auditing import Audit
-    from divulge.contract import Attack, Evidence, Finding, Procedure, Record, Trial
+    from divulge.contract import Attack, Finding, Preview, Procedure
     from divulge.defending import Plan
     from divulge.experiments import Experiment, Outcome
     from divulge.first_look import Written
     from divulge.graph import Step
     from divulge.runner import Observer
+    from divulge.verifying import Verification
 
 QUIET_SECONDS = 10.0  # how often a log gets a line of progress
 MANY = 4  # measures of what a defence costs: of more, those that it changes
@@ -94,6 +95,9 @@ class Lines:
         self.traffic.count(rows, requests)
         self._say()
 
+    def preview(self, step: Step, made: Callable[[], Preview]) -> None:
+        """A terminal has no room for pictures: they are in the run folder."""
+
     def _say(self) -> None:
         if time.monotonic() - self.last >= QUIET_SECONDS:
             self.last = time.monotonic()
@@ -140,8 +144,8 @@ def watching(*, quiet: bool) -> Iterator[Observer | None]:
             yield Bars(progress)
 
 
-def conclude(audit: Audit, *, as_json: bool) -> None:
-    """The last lines of an audit."""
+def conclude(audit: Audit, files: Mapping[str, Path], *, as_json: bool) -> None:
+    """The last lines of an audit: what leaked, what it took, and where it is written down."""
     if as_json:
         say_json(summary(audit))
         return
@@ -159,6 +163,8 @@ def conclude(audit: Audit, *, as_json: bool) -> None:
         out.print("The audit is not complete: allow more time or queries, then run the same command again to go on.")
     if audit.report:
         out.print(f"report: {audit.report}", markup=False)
+        show_files(files)
+        say_seal(audit.seal)
 
 
 def show_files(files: Mapping[str, Path]) -> None:
@@ -194,20 +200,48 @@ def _show_sent(audit: Audit) -> None:
 
 
 def summary(audit: Audit) -> dict[str, Any]:
-    """What a machine needs of an audit, without the arrays."""
+    """What a machine needs of an audit, as report.json has it, and where that is."""
+    from divulge.report import machine
+
     return {
         "folder": str(audit.folder) if audit.folder else None,
         "report": str(audit.report) if audit.report else None,
-        "complete": audit.record.complete,
-        "leaks": len(audit.leaks),
-        "findings": [_finding(finding) for finding in audit.findings],
-        "trials": [_trial(trial, audit.record) for trial in audit.record.trials],
-        "sent": {who: {"rows": rows, "requests": requests} for who, (rows, requests) in audit.record.sent.items()},
-        "not_started": dict(audit.record.unmet),
-        "broken_plugins": dict(audit.record.broken),
-        "versions": dict(audit.record.versions),
-        "seed": audit.record.seed,
+        "seal": audit.seal,
+        **machine.describe(audit.record),
     }
+
+
+def say_seal(seal: str | None) -> None:
+    """What to write down elsewhere; nothing where a folder was never sealed."""
+    if seal is not None:
+        out.print(f"seal: {seal}", markup=False)
+
+
+def say_schema() -> None:
+    from divulge.report import machine
+
+    sys.stdout.write(machine.schema())
+
+
+def show_verification(done: Verification, *, as_json: bool) -> None:
+    """What was looked at, line by line, and what that proves."""
+    if as_json:
+        checks = [{"what": one.what, "state": one.state, "said": one.said or None} for one in done.checks]
+        about = {"folder": str(done.folder), "unchanged": done.unchanged, "seal": done.seal, "confirmed": done.confirmed}
+        say_json({**about, "checks": checks})
+        return
+    for check in done.checks:
+        style = "" if check.state == "unchanged" else "yellow" if check.right else "bold red"
+        said = f": {check.said}" if check.said else ""
+        out.print(f"[{style}]{check.state:>11}[/]" if style else f"{check.state:>11}", end="  ")
+        out.print(_printable(f"{check.what}{said}"), markup=False)
+    wrong = sum(not check.right for check in done.checks)
+    out.print(f"\n{_counted(wrong, 'thing')} changed or missing." if wrong else "\nNothing was changed since it was sealed.")
+    if not wrong and not done.confirmed:
+        out.print(
+            "That holds against accidents. Whoever can write in the folder can seal it anew: to rule that out, give --seal "
+            "with the seal that the audit printed, from where it was written down."
+        )
 
 
 def show_first_look(written: Written, *, as_json: bool) -> None:
@@ -350,65 +384,9 @@ def _outcome(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _trial(trial: Trial, record: Record) -> dict[str, Any]:
-    from divulge.report import trials
-
-    return {
-        "defence": trial.defence,
-        "told": dict(trial.told),
-        "guarded": list(trial.guarded),
-        "sentence": trials.table(record, trial).sentence,
-        "kept": {name: {"without": _number(a), "with": _number(b)} for name, (a, b) in trial.kept.items()},
-        "findings": [_finding(finding) for finding in trial.findings],
-    }
-
-
-def _finding(finding: Finding[Any]) -> dict[str, Any]:
-    values = getattr(finding.loot, "values", None)
-    return {
-        "attack": finding.provenance.attack,
-        "verdict": finding.verdict.value,
-        "summary": finding.summary,
-        "power": finding.power or None,
-        "inputs": list(finding.provenance.inputs),
-        "won": finding.provenance.won or None,
-        "evidence": _plain(finding.evidence),
-        "loot": {name: _number(value) for name, value in values.items()} if isinstance(values, dict) else None,
-        "intervals": {name: list(ends) for name, ends in getattr(finding.loot, "intervals", {}).items()} or None,
-        "scores": {
-            name: {"value": _number(score.value), "null": _number(score.null), "null_of": score.null_of}
-            for name, score in finding.scores.items()
-        },
-        "points": finding.cost.points,
-        "rows": finding.cost.rows,
-        "requests": finding.cost.requests,
-        "seconds": round(finding.cost.seconds, 3),
-    }
-
-
-def _plain(evidence: Evidence | None) -> dict[str, Any] | None:
-    """The numbers and the text of evidence; what has arrays is in the run folder."""
-    from divulge.storage import pack
-
-    tree, _ = pack(evidence)
-    return None if tree is None else {"kind": tree["of"], **_without_arrays(tree["is"])}
-
-
-def _without_arrays(tree: Any) -> Any:
-    if isinstance(tree, list):
-        return [_without_arrays(item) for item in tree]
-    if not isinstance(tree, dict):
-        return tree
-    kind = tree.get("$")
-    if kind in ("tuple", "scalar"):
-        return _without_arrays(tree["is"])
-    if kind == "float":
-        return None
-    return {key: _without_arrays(item) for key, item in tree.items() if not _is_array(item)}
-
-
-def _is_array(tree: Any) -> bool:
-    return isinstance(tree, dict) and tree.get("$") == "array"
+def _printable(text: str) -> str:
+    """One line, whatever a file is called: names may have line ends, escape sequences and bytes that are no text."""
+    return "".join(letter if letter.isprintable() else "�" for letter in text)
 
 
 def _counted(number: int, what: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import FrozenInstanceError, replace
 from pathlib import Path
@@ -12,7 +12,19 @@ from typing import Any
 
 import numpy as np
 
-from divulge.contract import Access, Array, Context, Cost, Finding, Gradients, Poison, Predictions, Procedure, Truth
+from divulge.contract import (
+    Access,
+    Array,
+    Context,
+    Cost,
+    Finding,
+    Gradients,
+    Poison,
+    Predictions,
+    Preview,
+    Procedure,
+    Truth,
+)
 from divulge.errors import BadInput
 from divulge.graph import Step, hold, named
 from divulge.run_folder import Pieces
@@ -40,8 +52,8 @@ def check_attack(attack: Procedure[Any, Any], *held: Access, truth: Mapping[str,
     _require([fingerprint(access) for access in held] == before, "it changed what it was handed")
     with tempfile.TemporaryDirectory() as folder:
         kept = _Kept(Path(folder))
-        again = attack(*held, truth=truth, context=Context(7, memory=kept))
-        _require(_content(again) == _content(finding), "the same seed gave another finding")
+        again = attack(*held, truth=truth, context=Context(7, memory=kept, show=_look))
+        _require(_content(again) == _content(finding), "the same seed gave another finding, or somebody who watched it")
         blind = attack(*held, context=Context(7))
         _require(fingerprint(blind.loot) == fingerprint(finding.loot), "the truth changed the loot")
         _finding_is_whole(attack, finding)
@@ -50,6 +62,13 @@ def check_attack(attack: Procedure[Any, Any], *held: Access, truth: Mapping[str,
             again = attack(*held, truth=truth, context=Context(7, memory=_Partly(kept, lost)))
             _require(_content(again) == _content(finding), f"{RESUMED}, after it lost {', '.join(lost)[:80]!r}")
     return finding
+
+
+def _look(made: Callable[[], Preview]) -> None:
+    """Watch: what an attack shows are pictures, and showing them changes nothing."""
+    shown = made()
+    fits = shown.X.ndim == 2 and shown.X.shape[1] == np.prod(shown.shape)
+    _require(fits, f"it shows pictures of shape {shown.shape} as rows of shape {shown.X.shape}")
 
 
 def _options_are_frozen_and_checked(attack: Procedure[Any, Any]) -> None:

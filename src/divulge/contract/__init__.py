@@ -22,7 +22,7 @@ from divulge.contract.attack import Attack, Baseline, Procedure, Study
 from divulge.contract.context import Budget, Context
 from divulge.contract.contributions import OwnLearner, Pipeline, Poison
 from divulge.contract.evidence import Evidence
-from divulge.contract.figures import Curve, Figure, HeatMap, Histogram, ImagePairs, Scatter
+from divulge.contract.figures import Curve, Figure, HeatMap, Histogram, ImagePairs, Preview, Scatter
 from divulge.contract.finding import (
     Cost,
     Finding,
@@ -72,6 +72,7 @@ __all__ = [
     "Poison",
     "Predictions",
     "Preparation",
+    "Preview",
     "Procedure",
     "Provenance",
     "Record",

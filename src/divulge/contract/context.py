@@ -10,11 +10,13 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
+from divulge.contract.figures import Preview
 from divulge.errors import BadInput, BudgetSpent
 
 T = TypeVar("T")
 R = TypeVar("R")
 Task = tuple[Any, np.random.Generator]
+Show = Callable[[Callable[[], Preview]], None]
 
 
 class Budget:
@@ -104,6 +106,7 @@ class Context:
         memory: Memory | None = None,
         spread: Callable[[Callable[[Task], Any], Sequence[Task]], Iterable[Any]] = one_by_one,
         asker: str = "",
+        show: Show | None = None,
     ) -> None:
         """`asker` is what the attempt is called in the books of a server that is asked; none is like another without."""
         self._seed = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
@@ -112,6 +115,7 @@ class Context:
         self.log = log or (lambda sentence: None)
         self.budget = budget or Budget()
         self.asker = asker
+        self._show = show
         self._memory = Forgetful() if memory is None else memory
         self._spread = spread
         self._scope: tuple[str, ...] = ()
@@ -120,6 +124,15 @@ class Context:
     def begin(self) -> None:
         """A new attempt: names of pieces may be used again."""
         self._used.clear()
+
+    def show(self, made: Callable[[], Preview]) -> None:
+        """Pictures of how far a long search is, for whoever watches; `made` is called only when somebody does.
+
+        It must neither draw random numbers nor ask for pieces: the same seed gives the same finding, watched or not. What
+        runs in another process by `map` cannot show anything; show what it came to when `map` returns.
+        """
+        if self._show is not None:
+            self._show(made)
 
     @property
     def seed(self) -> int:

@@ -38,6 +38,19 @@ class Curve(Shown):
 
 
 @dataclass(frozen=True, eq=False)
+class Preview:
+    """What a long search has come to: pictures, the best first as far as it can tell without the truth."""
+
+    title: str
+    X: Array
+    "(pictures, pixels)"
+    shape: tuple[int, ...]
+    "Of one picture: (height, width), or (height, width, 3)."
+    note: str = ""
+    "How far the search is, and what makes a picture better here."
+
+
+@dataclass(frozen=True, eq=False)
 class ImagePairs(Shown):
     """Pictures side by side, such as a training image and its reconstruction; values run from 0 to 1."""
 

@@ -33,6 +33,7 @@ from divulge.contract import (
     Finding,
     Pipeline,
     Poison,
+    Preview,
     Truth,
     Verdict,
     option_class,
@@ -176,6 +177,8 @@ estimator has it where not given, and else by cross-validation."
             except AttackFailed as reason:
                 return campaigns, str(reason)
             campaigns = [each.followed_by(reached) for each, reached in zip(campaigns, made, strict=True)]
+            if held.shape is not None:
+                context.show(partial(_so_far, campaigns, self.setting(held), held.shape, self.points))
         return campaigns, ""
 
     def _judged(self, blind: Measured, loot: Poison, seen: PoisonedPipelines, held: Pipeline) -> Finding[Poison]:
@@ -290,6 +293,12 @@ estimator has it where not given, and else by cross-validation."
                 f"{100 * seen.over_saddle:+.1f} % over the saddle)."
             )
         return notes
+
+
+def _so_far(campaigns: Sequence[Campaign], own: Setting, shape: tuple[int, ...], most: int) -> Preview:
+    """The points contributed to the pipeline as it is, the last first."""
+    mine = next(each for each in campaigns if each.setting == own and each.number == 0)
+    return Preview("Contributed points", mine.points[::-1], shape, f"{len(mine.points)} of {most} points, the last first.")
 
 
 def _seen(campaigns: Sequence[Campaign], overlap: int, ended: str, rate: float) -> PoisonedPipelines:

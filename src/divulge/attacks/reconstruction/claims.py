@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from divulge.contract import Array, Evidence
+from divulge.contract import Array, Evidence, Preview
+from divulge.solvers.images.span_search import SpanSearch
 
 LIKELY = 0.5
 "Confidence of a candidate that is claimed: more likely right than wrong."
@@ -16,6 +17,8 @@ MOSTLY = 0.8
 With 0.9 a thirtieth of the images is lost and hardly fewer claims are wrong: 4.2 % in the place of 4.7
 (bench/fit_confidence.py, each kind left out in turn).
 """
+SHOWN = 45
+"Pictures in a preview: as many as a report shows of what was won."
 CERTAIN, SEVERAL = 0.9, 3
 "Confidence, and how many candidates have to have it, for a leak: no network without images had three (bench/claims.py)."
 
@@ -61,3 +64,9 @@ def chosen(confidence: Array) -> Array:
     mean = np.cumsum(sure) / np.arange(1, len(sure) + 1)
     claimed = order[(sure >= LIKELY) & (mean >= MOSTLY)]
     return claimed if np.sum(sure >= CERTAIN) >= SEVERAL else claimed[:0]
+
+
+def so_far(search: SpanSearch, what: str) -> Preview:
+    """What the search of a span has separated by now. How sure each is, only its end tells."""
+    note = f"Separated {what}; those with the sparsest edges first. Mixtures of several images are among them."
+    return Preview("Pictures in the span of the first layer", search.so_far()[:SHOWN], search.shape, note)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -13,7 +14,7 @@ from divulge.arrays import Layers
 from divulge.attacks.reconstruction import claims, scoring
 from divulge.attacks.reconstruction.claims import Claims
 from divulge.attacks.reconstruction.scoring import PAPER, REMEDY
-from divulge.contract import Array, Attack, Context, Finding, TrainingData, Truth, Weights, option_class, taxonomies
+from divulge.contract import Array, Attack, Context, Finding, Preview, TrainingData, Truth, Weights, option_class, taxonomies
 from divulge.errors import BadInput, NotApplicable
 from divulge.solvers.images import layouts
 from divulge.solvers.images.layouts import Layout
@@ -106,9 +107,11 @@ class KktReconstruction(Attack[Weights, TrainingData]):
         context.log(f"Looking for {count} training points in {seen.rank} directions of the first layer.")
         tuned = _Tuned(**context.once("shadow", _Tuning(self, layers, seen, size, count, context)))
         context.log(f"On the shadow, {', '.join(tuned.names)} find {tuned.right} of its {tuned.points} points.")
-        space, found = _space(layers, seen, size), []
+        space = _space(layers, seen, size)
+        found: list[State] = []
         for number, name in enumerate(tuned.names):
-            found.append(self._search(space, name, space.menu(self.steps, tuned.margin)[name], count, context, number))
+            setup, show = space.menu(self.steps, tuned.margin)[name], _Showing(space, layout, held, tuple(found))
+            found.append(self._search(space, name, setup, count, context, number, show))
         candidates, least = space.pool(found), min(one["loss"] for one in found)
         own = None
         told = held.mean is not None or not seen.centred  # else pictures lack a mean that nobody knows
@@ -119,7 +122,16 @@ class KktReconstruction(Attack[Weights, TrainingData]):
     def score(self, finding: Finding[TrainingData], held: Weights, truth: Truth) -> Finding[TrainingData]:
         return scoring.scored(finding, held, truth)
 
-    def _search(self, space: SearchSpace, name: str, setup: Setup, count: int, context: Context, number: int) -> State:
+    def _search(
+        self,
+        space: SearchSpace,
+        name: str,
+        setup: Setup,
+        count: int,
+        context: Context,
+        number: int,
+        showing: _Showing,
+    ) -> State:
         """One search of the victim, kept block by block."""
         total, blocks = self.setups, -(-setup.steps // BLOCK)
         objective = space.objective(name)
@@ -131,6 +143,8 @@ class KktReconstruction(Attack[Weights, TrainingData]):
             state = context.once(f"{name} {block}", _Block(space, objective, setup, state, context.budget.check))
             context.progress(number * blocks + block + 1, total * blocks)
             context.log(f"{name}: step {state['step']} of {setup.steps}, {state['loss']:.3f} of the weights is left.")
+            if showing.pictured:
+                context.show(partial(showing.preview, setup, state))
         return state
 
     def _separated(self, held: Weights, layout: Layout, seen: Span, context: Context) -> Found:
@@ -139,6 +153,7 @@ class KktReconstruction(Attack[Weights, TrainingData]):
         def step(what: str) -> None:
             context.budget.check()
             context.log(f"Separated {what}.")
+            context.show(lambda: claims.so_far(search, what))
 
         def once(piece: str, compute: Callable[[np.random.Generator], Array]) -> Array:
             return context.once(f"span {piece}", compute)
@@ -227,6 +242,39 @@ class _Block:
 
     def __call__(self, rng: np.random.Generator) -> State:
         return self.space.advance(self.state["name"], self.objective, self.setup, self.state, BLOCK, self.check)
+
+
+@dataclass(frozen=True)
+class _Showing:
+    """Candidates of a search that is under way, as pictures."""
+
+    space: SearchSpace
+    layout: Layout | None
+    held: Weights
+    before: tuple[State, ...]
+    "What the searches before it came to."
+
+    @property
+    def pictured(self) -> bool:
+        return self.layout is not None
+
+    def preview(self, setup: Setup, state: State) -> Preview:
+        """Those first that other searches find as well; of the first search, the smoothest."""
+        assert self.layout is not None
+        so_far = self.space.pool([state, *self.before])
+        many, agreed = len(state["points"]), so_far.agreed[: len(state["points"])]
+        X = so_far.X[:many]
+        smooth = self.layout.correlations(self.layout.back(X))
+        order = np.argsort(-(agreed if self.before else smooth), kind="stable")[: claims.SHOWN]
+        alike = int(np.sum(smooth > 1 - layouts.ROUGH))
+        first = "those first that earlier searches find as well" if self.before else "the smoothest first"
+        return Preview(
+            f"Candidates of the search {state['name']!r}",
+            X[order] + _mean(self.held, self.layout),
+            self.layout.size,
+            f"{alike} of {many} candidates are as smooth as pictures; step {state['step']:,} of {setup.steps:,}, "
+            f"{state['loss']:.3f} of the weights is left; {first}.",
+        )
 
 
 @dataclass(frozen=True)

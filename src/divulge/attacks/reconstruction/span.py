@@ -213,6 +213,7 @@ class SpanReconstruction(Attack[Directions, TrainingData]):
             context.budget.check()
             context.progress(min(done, seeds + 4), seeds + 4)
             context.log(f"Separated {what}.")
+            context.show(lambda: claims.so_far(search, what))
 
         def once(piece: str, compute: Callable[[np.random.Generator], Array]) -> Array:
             return context.once(name + piece, compute)

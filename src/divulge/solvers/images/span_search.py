@@ -79,6 +79,8 @@ class SpanSearch:
     "Edge of the noise over the weakest directions."
     attempts: list[Array] = field(default_factory=list)
     fits: list[clipped_pixels.ActiveSetFit] = field(default_factory=list)
+    samples: Differences = field(init=False)
+    "Of neighbouring pixels; once the search runs."
     features: Array = field(init=False)
     "(rank, 4): what confidence in the rows of the last attempt was computed from; once the search has run."
 
@@ -86,7 +88,7 @@ class SpanSearch:
         self.tried = np.zeros((0, len(self.pictures)))
 
     def run(self, rng: np.random.Generator) -> Found:
-        samples = Differences.of(self.pictures, self.shape)
+        self.samples = samples = Differences.of(self.pictures, self.shape)
         for number in range(self.starts):
             self.attempts.append(self.once(f"start {number}", lambda own: ica.separate(samples, own)))
             self.step(f"attempt {number + 1} from a random start")
@@ -107,6 +109,11 @@ class SpanSearch:
         self.features = found.features
         boxed = self.box is not None and self.certifiable
         return self._together(rows, found.confidence(boxed) * ~self.plain(rows))
+
+    def so_far(self) -> Array:
+        """(k, d): pictures of the last attempt, those with the sparsest differences first: what the search looks for."""
+        rows = self.attempts[-1]
+        return self.shown(rows[np.argsort(ica.contrast(rows, self.samples), kind="stable")])[0]
 
     def plain(self, rows: Array) -> Array:
         """Which rows show the mean image and nothing else, or nothing else in most pixels."""
