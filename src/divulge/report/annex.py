@@ -42,9 +42,7 @@ Found = defaultdict[TaxonomyId, list[tuple[int, Finding[Any]]]]
 
 def lists(record: Record) -> list[Listed]:
     """Every list that divulge knows, then those that only plug-ins or older runs name."""
-    under: dict[tuple[str, str], dict[TaxonomyId, list[tuple[int, Finding[object]]]]] = defaultdict(
-        lambda: defaultdict(list)
-    )
+    under: dict[tuple[str, str], dict[TaxonomyId, list[tuple[int, Finding[Any]]]]] = defaultdict(lambda: defaultdict(list))
     for number, finding in enumerate(record.findings, 1):
         for told in finding.taxonomy:
             under[told.taxonomy, told.version][told].append((number, finding))

@@ -21,6 +21,7 @@ from divulge.contract import Finding, ImagePairs, Record, Verdict
 from divulge.report import annex, canvas, charts, graph, loot, overview, pictures, scores, severity, trials, wording
 from divulge.report.opening import heading, opening
 from divulge.report.paths import Edge, Paths
+from divulge.report.scores import Row
 from divulge.report.severity import Rating
 
 MEANINGS = {
@@ -41,7 +42,7 @@ class Section:
 
     edge: Edge
     title: str
-    scores: list[scores.Row]
+    scores: list[Row]
     loot: loot.Loot | None
     rating: Rating
     charts: dict[str, canvas.Chart] = field(default_factory=dict)
@@ -55,7 +56,7 @@ class Section:
         return self.edge.finding
 
     @property
-    def first(self) -> list[scores.Row]:
+    def first(self) -> list[Row]:
         """The scores that speak for it."""
         measured = [row for row in self.scores if row.name in self.finding.measured]
         return (measured or self.scores)[:FIRST]
