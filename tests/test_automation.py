@@ -77,7 +77,7 @@ def test_a_finished_run_can_be_written_later_and_stays_current(folder: Path, cap
     run(capfd, "audit", "audit.toml")
     code, out, _ = run(capfd, "report", "runs/audit", "--format", "sarif", "--format", "junit")
     assert code == 0
-    assert [line.split(":")[0] for line in out.splitlines()] == ["report", "sarif", "junit"]
+    assert [line.split(":")[0] for line in out.splitlines()] == ["report", "sarif", "junit", "seal"]
     first = (folder / "runs/audit/report.sarif").read_text()
     (folder / "runs/audit/report.sarif").write_text("of another run")
     assert run(capfd, "audit", "audit.toml")[0] == 0

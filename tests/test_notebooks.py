@@ -97,7 +97,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
 
 def test_an_audit_in_a_cell_shows_what_leaked_and_the_stolen_pictures(ran: Ran) -> None:
     shown = ran.html(1)
-    assert "2 of 2 attacks won something." in shown
+    assert "gives away what it was trained on" in shown
     assert re.search(r"<b>training data</b></td><td[^>]*>critical<", shown)
     assert "<b>hyperparameters</b>" in shown
     assert shown.count("<img ") == 24

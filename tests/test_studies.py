@@ -88,7 +88,7 @@ def test_a_study_runs_from_the_command_line(files: Path, tmp_path: Path, capsys:
     assert found["evidence"]["values"]["alpha"] == pytest.approx(1.37, rel=0.01)
     assert found["scores"]["relative error of alpha at 0 decimals"]["value"] < 0.01
     page = (tmp_path / "run" / "report.html").read_text()
-    assert "A leak is shown by the study rounded release." in page
+    assert "The study rounded release shows a leak: " in page
     assert "attack that ran won something" not in page
     assert cli.main(["report", str(tmp_path / "run")]) == 0
 

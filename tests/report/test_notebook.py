@@ -38,6 +38,7 @@ from divulge.contract import (
     Weights,
 )
 from divulge.report import notebook
+from divulge.report.opening import SHOWN
 
 from .test_page import HOSTILE, hostile_record, text
 
@@ -90,7 +91,7 @@ def test_a_finding_shows_verdict_severity_scores_beside_nulls_pictures_charts_re
     assert "50 training images were found in the weights." in said
     assert "images recovered 50 44.1 to 50 0.4 the nearest image of another sample 125× the null" in said
     assert "0.4 published" in said
-    assert shown.count("<img ") == 100 + 1  # pairs, and a heat map of too many cells for shapes
+    assert shown.count("<img ") == 2 * SHOWN + 1  # pairs, and a heat map of too many cells for shapes
     assert shown.count("<svg ") == 2
     assert "What helps Train with differential privacy." in said
     assert "0 queries, 1 h 12 min." in said
@@ -108,7 +109,7 @@ def test_an_audit_shows_its_headline_leaks_by_asset_every_verdict_and_its_report
     assert re.search(r"training data (low|medium|high|critical) 1 Kkt reconstruction on weights of api", said)
     assert [said.count(f" {verdict} ") for verdict in ("none found", "not applicable", "failed")] == [1, 1, 1]
     assert '<a href="runs/of%20mine/report.html">' in shown
-    assert shown.count("<img ") == 100
+    assert shown.count("<img ") == 2 * SHOWN
 
 
 @pytest.mark.parametrize("figure", FIGURES, ids=lambda figure: figure.title)

@@ -51,14 +51,17 @@ def sentences(record: Record) -> list[str]:
 
 
 def worst(leak: Leak, paths: Paths) -> str:
-    """Who gives away what, how much of it, and what that costs an attacker."""
+    """Who gives away what, how much of it, and what that costs an attacker; what is no attack speaks for itself."""
     edge = leak.edge
+    origin = edge.finding.provenance
+    if origin.role != "attack":
+        return f"The {origin.role} {wording.attack(edge.finding).lower()} shows a leak: {edge.finding.summary}"
     roots = paths.roots(edge)
     first = next((name for name in roots if paths.kinds[name] in _OPENINGS), roots[0] if roots else "")
     opening = _OPENINGS.get(paths.kinds.get(first, ""), "What is held")
     who = f"{opening} (`{first}`)" if first else opening
     lost = _LOST.get(leak.asset, f"gives away {wording.kind(leak.asset)}" if leak.asset else "leaks")
-    much = loot.amount(edge.finding.loot) if edge.finding.provenance.claimed else ""
+    much = loot.amount(edge.finding.loot) if origin.claimed else ""
     price = f"for {wording.count(leak.rating.points, 'query', 'queries')}" if leak.rating.points else "without a query"
     return f"{who} {lost}{f': {much},' if much else ''} {price} and in {wording.duration(leak.rating.seconds)}."
 
