@@ -24,6 +24,7 @@ from divulge.contract import (
     Preview,
     Procedure,
     Truth,
+    contradictions,
 )
 from divulge.errors import BadInput
 from divulge.graph import Step, hold, named
@@ -109,6 +110,8 @@ def _finding_is_whole(attack: Procedure[Any, Any], finding: Finding[Any]) -> Non
         _require(fits, f"its loot is not {attack.yields.__name__}")
     for name, score in finding.scores.items():
         _require(bool(score.null_of), f"score {name!r} does not say what its null is")
+    for contradiction in contradictions(finding):
+        _require(False, f"its finding contradicts itself: {contradiction}")
     with tempfile.TemporaryDirectory() as folder:
         save(finding, Path(folder) / "finding.json")
         _require(fingerprint(load(Path(folder) / "finding.json")) == fingerprint(finding), "its finding changes when stored")

@@ -19,6 +19,7 @@ from divulge.contract.access import (
     Weights,
 )
 from divulge.contract.attack import Attack, Baseline, Procedure, Study
+from divulge.contract.coherence import above, contradictions, surpasses
 from divulge.contract.context import Budget, Context
 from divulge.contract.contributions import OwnLearner, Pipeline, Poison
 from divulge.contract.evidence import Evidence
@@ -88,5 +89,8 @@ __all__ = [
     "Truth",
     "Verdict",
     "Weights",
+    "above",
+    "contradictions",
     "option_class",
+    "surpasses",
 ]

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
-from divulge.contract import Finding, Score, Verdict, Weights
+from divulge.contract import Finding, Score, Verdict, Weights, above, surpasses
 from divulge.report import wording
 from divulge.report.paths import Edge, Paths
 
@@ -96,34 +95,31 @@ def certainty(finding: Finding[Any]) -> tuple[bool, str]:
         return False, "shown by the truth; the attack itself could not claim it"
     first = headline(finding)
     if first is not None and first[0] in finding.measured:
-        return (True, "confirmed by the truth") if beats(first[1]) else (False, "the truth does not confirm it")
+        if surpasses(first[1]):
+            return True, "confirmed by the truth"
+        return False, "the truth agrees, by no more than chance may" if above(first[1]) else "the truth does not confirm it"
     if isinstance(finding.loot, Weights) and finding.loot.exact:
         return True, "exact, checked at fresh points"
     return False, "claimed by the attack beside its own controls"
 
 
 def headline(finding: Finding[Any]) -> tuple[str, Score] | None:
-    """The score that speaks for a finding: the first that the truth measured, else the first."""
-    named = [name for name in finding.scores if name in finding.measured] or list(finding.scores)
+    """The score that speaks for a finding: the first that the truth shows to be better than its null, else its first."""
+    measured = [name for name in finding.scores if name in finding.measured]
+    better = [name for name in measured if surpasses(finding.scores[name])]
+    named = better or measured or list(finding.scores)
     return (named[0], finding.scores[named[0]]) if named else None
 
 
-def beats(score: Score) -> bool:
-    """Whether a score is better than its null, by its interval where it has one."""
-    if not (math.isfinite(score.value) and math.isfinite(score.null)):
-        return False
-    nearest = score.value
-    if score.interval is not None:
-        nearest = min(score.interval) if score.better == "higher" else max(score.interval)
-    return nearest > score.null if score.better == "higher" else nearest < score.null
-
-
 def won_share(finding: Finding[Any]) -> float | None:
-    """How much of the way from the null to the most that can be scored an attack went; None where there is no such most."""
-    first = headline(finding)
-    if first is None:
+    """How much of the way from the null to the most that can be scored an attack went; None where there is no such most.
+
+    By the first score that the truth gave, which is what attacks of a kind are compared by.
+    """
+    named = next((name for name in finding.scores if name in finding.measured), next(iter(finding.scores), None))
+    if named is None:
         return None
-    score = first[1]
+    score = finding.scores[named]
     if score.better == "lower" and score.value >= 0 and score.null > 0:
         return (score.null - score.value) / score.null
     if score.better == "higher" and 0 <= score.null < 1 and 0 <= score.value <= 1:

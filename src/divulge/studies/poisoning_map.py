@@ -132,7 +132,7 @@ class PoisoningMap(Study[Pipeline]):
             return replace(finding, verdict=Verdict.LEAK, scores=scores, summary=claim, power="")
         if finding.verdict is Verdict.NONE_FOUND:
             return replace(finding, scores=scores, summary=f"{CHANCE}: {_lower(claim)}")
-        claim = f"The rise on validation points does not hold on test points: {_lower(claim)}"
+        claim = f"On test points the rise is no more than chance explains: {_lower(claim)}"
         return replace(finding, verdict=Verdict.FAILED, scores=scores, summary=claim)
 
     @property

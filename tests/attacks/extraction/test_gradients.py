@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from divulge import Candidates, Finding, Gradients, Verdict, Weights
 from divulge.arrays import Array
 from divulge.attacks import GradientExtraction
 from divulge.attacks.extraction.readout import Readout
-from divulge.contract import Budget, Context, Explanation
+from divulge.contract import Budget, Context, Explanation, Score
 from divulge.errors import BadInput, TargetFailed
 from divulge.storage import load, save
 
@@ -74,6 +75,25 @@ def test_the_loot_is_the_plain_network_balanced() -> None:
     assert len(b) == 40
     assert finding.scores["largest weight error"].value < 1e-10
     np.testing.assert_allclose((W**2).sum(1) + b**2, (V**2).sum(0))
+
+
+def test_weights_of_a_copy_that_adds_what_is_linear_by_pairs_of_units_are_compared_all_the_same() -> None:
+    true = network(60, 5, 2)  # which way round so many units are cannot be told
+    finding = steal(Gradients.of(true), true)
+    assert len(loot(finding).layers[0][1]) > 60
+    assert loot(finding).exact
+    assert finding.scores["largest weight error"].value < 1e-8
+    assert "hidden units found" not in finding.scores
+
+
+def test_units_that_the_copy_lacks_are_counted_and_are_no_error_of_the_others() -> None:
+    (W, b), last = SEVERAL.layers
+    far = replace(SEVERAL, layers=((W, np.where(np.arange(40) < 1, -1e9, b)), last))  # never on where anybody asks
+    finding = steal(Gradients.of(far), far)
+    assert finding.verdict is Verdict.LEAK
+    assert finding.scores["hidden units found"] == Score(39, 0, "a copy without units", "of 40")
+    assert finding.scores["largest weight error"].value < 1e-8
+    assert finding.notes[-1].startswith("1 of the 40 hidden units that the truth has are none of the copy's")
 
 
 def test_a_network_without_biases_and_one_with_large_ones() -> None:

@@ -91,12 +91,16 @@ def test_names_of_classes_are_not_applicable_and_coarse_answers_claim_nothing() 
     chances = Predictions(lambda X: expit(model.value(X)), model.dimension, "chances")
     rounded = defended(chances, "rounding", decimals=2)
     finding = MarginMembership()(rounded, asked, truth=truth)
-    assert finding.verdict == "none found"
+    assert not finding.provenance.claimed
 
 
 def test_an_early_end_of_training_hides_the_margin() -> None:
     model, asked, truth, _ = sphere(100, target=0.3)
-    assert MarginMembership()(model, asked, truth=truth).verdict == "none found"
+    assert MarginMembership()(model, asked).verdict == "none found"
+    told = MarginMembership()(model, asked, truth=truth)  # and yet members are decided by more than others
+    assert told.verdict == "leak"
+    assert not told.provenance.claimed
+    assert told.summary.startswith("The truth shows that members stand out, though the attack could not tell: ")
 
 
 def test_nobody_is_called_a_member_where_none_is_asked_about() -> None:

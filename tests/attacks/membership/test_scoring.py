@@ -245,21 +245,37 @@ def test_decisions_that_are_right_bear_out_a_claim_whatever_the_scores() -> None
     assert finding.verdict is Verdict.LEAK
 
 
-def test_what_was_not_claimed_stays_so_with_what_the_truth_shows() -> None:
+def test_what_was_not_claimed_is_a_leak_where_the_truth_shows_it() -> None:
     scores, candidates, truth = victim(shift=2)
     finding = scoring.scored(unclaimed(scores), truth, candidates)
-    assert finding.verdict is Verdict.NONE_FOUND
-    assert "The truth shows more than the attack could claim: TPR at 1 % FPR" in finding.notes[-1]
+    assert finding.verdict is Verdict.LEAK
+    assert finding.power == ""
+    assert finding.summary.startswith(
+        "The truth shows that members stand out, though the attack could not tell: TPR at 1 % FPR"
+    )
+    assert finding.notes[-1] == f"Before the truth was looked at, the attack said: {unclaimed(scores).summary}"
     scores, candidates, truth = victim(shift=0)
-    assert "shows more" not in said(scoring.scored(unclaimed(scores), truth, candidates))
+    finding = scoring.scored(unclaimed(scores), truth, candidates)
+    assert finding.verdict is Verdict.NONE_FOUND
+    assert finding.summary == unclaimed(scores).summary
+
+
+def test_what_chance_may_do_is_said_and_is_no_leak() -> None:
+    scores, candidates, truth = victim(shift=0.4)
+    finding = scoring.scored(unclaimed(scores), truth, candidates)
+    area = finding.scores["AUC"]
+    assert area.interval is not None
+    assert area.interval[0] > area.null
+    assert finding.verdict is Verdict.NONE_FOUND
+    assert "By the truth members score higher, and not beyond doubt: TPR at 1 % FPR" in finding.summary
 
 
 def test_scores_that_know_nothing_are_seldom_said_to_show_a_leak() -> None:
     shown = 0
-    for seed in range(200):
+    for seed in range(400):
         scores, candidates, truth = victim(shift=0, members=50, non_members=150, seed=seed)
-        shown += "shows more" in said(scoring.scored(unclaimed(scores), truth, candidates))
-    assert shown <= 6  # 1 % is expected of the two figures together, or less
+        shown += scoring.scored(unclaimed(scores), truth, candidates).verdict is Verdict.LEAK
+    assert shown <= 2  # 0.1 % is expected of the two figures together, or less
 
 
 def test_what_the_attack_scored_itself_is_kept() -> None:

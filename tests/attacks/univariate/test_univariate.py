@@ -116,17 +116,23 @@ def test_weights_that_are_no_kkt_point_certify_nothing(size: float) -> None:
 
 def test_trained_networks_are_told_from_kkt_points_and_candidates_are_offered() -> None:
     network, truth = made(6, 6, method="decay")
+    assert UnivariateReconstruction()(network).verdict.value == "none found"
     finding = UnivariateReconstruction()(network, truth=truth)
-    assert finding.verdict.value == "none found"
+    assert not finding.provenance.claimed
+    assert finding.verdict.value == "leak"
+    assert finding.summary.startswith("The truth shows more than the attack could certify: of ")
     assert finding.scores["precision of all candidates"].value > 10 * finding.scores["precision of all candidates"].null
     assert finding.scores["KKT residual at the margin points"].value > 1e-3
 
 
 def test_a_copy_is_never_certified() -> None:
     network, truth = made(7, 8)
-    finding = UnivariateReconstruction()(replace(network, exact=False, agreement=0.99), truth=truth)
-    assert finding.verdict.value == "none found"
-    assert "copy" in finding.summary
+    copied = replace(network, exact=False, agreement=0.99)
+    assert "copy" in UnivariateReconstruction()(copied).summary
+    finding = UnivariateReconstruction()(copied, truth=truth)
+    assert not finding.provenance.claimed
+    assert "margin points certified" in finding.scores
+    assert finding.scores["margin points certified"].value == 0
     assert finding.scores["margin points found"].value == 1.0
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from divulge.arrays import Array, TwoLayers
-from divulge.solvers.piecewise.two_layer import TwoLayer, balanced, weight_error
+from divulge.solvers.piecewise.two_layer import TwoLayer, UnitMatch, balanced, match_units
 
 
 def network(rng: np.random.Generator, units: int, inputs: int, outputs: int) -> TwoLayers:
@@ -27,6 +27,10 @@ def flipped(layers: TwoLayers, which: Array) -> TwoLayer:
     (W, b), (V, c) = layers
     sign = np.where(which, -1.0, 1.0)
     return TwoLayer(W * sign[:, None], b * sign, V, V[:, which] @ W[which], c + V[:, which] @ b[which])
+
+
+def whole(match: UnitMatch, units: int) -> bool:
+    return match.found == match.units == units and match.error < 1e-10
 
 
 @settings(max_examples=25, deadline=None)
@@ -49,7 +53,7 @@ def test_units_are_flipped_until_nothing_linear_is_left(units: int, inputs: int,
     found, plain = flipped(true, rng.random(units) < 0.5).layers()
     assert plain
     assert len(found[0][1]) == units
-    assert weight_error(found, true) < 1e-10
+    assert whole(match_units(found, true), units)
 
 
 def test_what_stays_linear_is_added_by_pairs_of_units() -> None:
@@ -60,6 +64,8 @@ def test_what_stays_linear_is_added_by_pairs_of_units() -> None:
     assert len(found[0][1]) == 60 + 2 * 2
     X = rng.standard_normal((50, 5))
     np.testing.assert_allclose(values(found, X), values(true, X))
+    assert match_units(found, true).found < 60
+    assert whole(match_units(found, true, oriented=False), 60)
 
 
 def test_units_of_one_hyperplane_become_one_and_opposites_cancel() -> None:
@@ -88,9 +94,21 @@ def test_the_error_of_weights_does_not_see_order_and_scale_but_sees_a_missing_un
     (W, b), (V, c) = true
     order, scale = np.array([3, 0, 5, 1, 4, 2]), np.array([1, 2, 0.5, 3, 1, 7])
     same = ((W[order] * scale[:, None], b[order] * scale), (V[:, order] / scale, c))
-    assert weight_error(same, true) < 1e-14
-    assert weight_error(((W[1:], b[1:]), (V[:, 1:], c)), true) > 0.1
-    assert weight_error(((W + 1e-6, b), (V, c)), true) == pytest.approx(1e-6, rel=3)
+    assert whole(match_units(same, true), 6)
+    missing = match_units(((W[1:], b[1:]), (V[:, 1:], c)), true)
+    assert (missing.found, missing.units) == (5, 6)
+    assert missing.error < 1e-14
+    assert match_units(((W + 1e-6, b), (V, c)), true).error == pytest.approx(1e-6, rel=3)
+    assert match_units(((W, b), (V, c + 1e-3)), true).error > 1e-4
+
+
+def test_a_unit_of_a_copy_stands_for_one_of_the_true_ones_and_strangers_for_none() -> None:
+    rng = np.random.default_rng(0)
+    (W, b), (V, c) = network(rng, 6, 4, 2)
+    twice = ((W[[0, 0, 1, 2, 3, 4]], b[[0, 0, 1, 2, 3, 4]]), (V[:, [0, 0, 1, 2, 3, 4]], c))
+    assert match_units(((W, b), (V, c)), twice).found == 5
+    assert match_units(((W[:0], b[:0]), (V[:, :0], c)), twice) == UnitMatch(0, 6, 1.0)
+    assert match_units(network(rng, 6, 4, 2), ((W, b), (V, c))).found <= 2
 
 
 def test_a_jump_without_a_slope_is_a_constant() -> None:

@@ -8,10 +8,9 @@ from typing import Annotated, ClassVar
 import numpy as np
 from pydantic import Field
 
-from divulge.arrays import TwoLayers
 from divulge.attacks.extraction import undoing
 from divulge.attacks.extraction.oracle import Oracle
-from divulge.attacks.extraction.readout import CLAIM, centred, outputs_are_centred
+from divulge.attacks.extraction.readout import CLAIM, beside_the_true_units, outputs_are_centred
 from divulge.contract import (
     Array,
     Attack,
@@ -32,7 +31,7 @@ from divulge.solvers.piecewise import links
 from divulge.solvers.piecewise.breakpoints_by_gradient import Tolerance
 from divulge.solvers.piecewise.regions import Box, Everywhere, Region
 from divulge.solvers.piecewise.residual_search import ResidualExtraction
-from divulge.solvers.piecewise.two_layer import TwoLayer, weight_error
+from divulge.solvers.piecewise.two_layer import TwoLayer
 
 EXACT = 1e-6  # error, relative to slopes, up to which a copy is called exact: what single precision allows
 WRONG = 1e-2  # of the spread of answers: a copy that the truth shows to be further off is none
@@ -108,19 +107,17 @@ class GradientExtraction(Attack[Gradients, Weights]):
                 top = Y.argmax(1)
                 common = float(np.bincount(top).max() / len(top))
                 scores["agreement"] = Score(float((mine_at.argmax(1) == top).mean()), common, "always the most common class")
-        if len(known.layers) == len(loot.layers) == 2:
-            true: TwoLayers = known.layers[0], known.layers[1]
-            if outputs_are_centred(finding):
-                true = true[0], centred(true[1])
-            error = weight_error((loot.layers[0], loot.layers[1]), true)
-            scores["largest weight error"] = Score(error, 1.0, "weights of 0", better="lower")
+        notes = finding.notes
+        if len(known.layers) == len(loot.layers) == 2 and len(known.layers[1][1]) == len(loot.layers[1][1]):
+            units, missing = beside_the_true_units(finding, known)
+            scores, notes = scores | units, (*notes, *missing)
             scores["queries per unit"] = Score(
-                finding.cost.points / len(true[0][1]),
+                finding.cost.points / len(known.layers[0][1]),
                 held.dimension,
                 "one query for every weight of a unit",
                 better="lower",
             )
-        return replace(finding, scores={**scores, **finding.scores})
+        return replace(finding, scores={**scores, **finding.scores}, notes=notes)
 
     def _usual(self, dimension: int) -> Array:
         """Points as the model is usually asked for, to score a copy."""
@@ -172,7 +169,7 @@ class GradientExtraction(Attack[Gradients, Weights]):
         return Finding.leak(
             loot,
             summary,
-            evidence=replace(oracle.readout, bound=bound),
+            evidence=replace(oracle.readout, bound=bound, oriented=plain),
             scores={
                 "disagreement at fresh points": Score(worst, 1.0, "a copy without slope", better="lower"),
                 "share that may differ": Score(bound.share, 1.0, "a copy that was not checked", better="lower"),
@@ -209,7 +206,7 @@ class GradientExtraction(Attack[Gradients, Weights]):
         if len(good) and 0 < share < 1:
             size = np.linalg.norm(extraction.X, axis=1)
             where = f"; wrong points lie {size[~good].min():.2g} to {size[~good].max():.2g} from 0"
-        loot, _ = oracle.network(copy, extraction.level, exact=False, agreement=share)
+        loot, plain = oracle.network(copy, extraction.level, exact=False, agreement=share)
         return Finding.failed(
             f"{copy.units:,} units were found, then {reason}; "
             + (
@@ -218,7 +215,7 @@ class GradientExtraction(Attack[Gradients, Weights]):
                 else "the copy was not checked yet"
             ),
             loot=loot,
-            evidence=oracle.readout,
+            evidence=replace(oracle.readout, oriented=plain),
             figures=self._figures(extraction),
             partial=partial,
         )

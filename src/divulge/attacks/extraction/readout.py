@@ -1,12 +1,15 @@
-"""Through which link a model's answers were read: what an extraction hands from `run` to `score`."""
+"""Through which link a model's answers were read, which `run` hands to `score`; and a copy's units beside the true ones."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
 
-from divulge.arrays import Layer
-from divulge.contract import Evidence, Explanation, Finding
+import numpy as np
+
+from divulge.arrays import Layer, TwoLayers
+from divulge.contract import Evidence, Explanation, Finding, Score, Weights
+from divulge.solvers.piecewise.two_layer import TwoLayer, match_units
 
 CLAIM = 0.05  # of space: a copy that may be wrong in more is not called exact
 
@@ -46,6 +49,8 @@ class Readout(Evidence):
     "How far a copy that agreed is known to be right."
     explanation: Explanation | None = None
     "What kind of explanations it was read off, where that was told or found."
+    oriented: bool = True
+    "Whether it is known which way round units are; where not, pairs of them add what is linear."
 
 
 def outputs_are_centred(finding: Finding[Any]) -> bool:
@@ -56,3 +61,34 @@ def centred(layer: Layer) -> Layer:
     """The affine layer (W (o, h), b (o,)) whose outputs are those of this one less their mean."""
     W, b = layer
     return W - W.mean(0), b - b.mean()
+
+
+def beside_the_true_units(finding: Finding[Weights], known: Weights) -> tuple[dict[str, Score], tuple[str, ...]]:
+    """How many units of the true two-layer network the loot has and how far off they are; and what to say of the others."""
+    if finding.loot is None or len(finding.loot.layers) != 2:
+        return {}, ()
+    copy: TwoLayers = finding.loot.layers[0], finding.loot.layers[1]
+    oriented = not isinstance(finding.evidence, Readout) or finding.evidence.oriented
+    match = match_units(copy, visible(known, shifted=outputs_are_centred(finding)), oriented=oriented)
+    scores = {"largest weight error": Score(match.error, 1.0, "weights of 0", better="lower")}
+    notes = []
+    if match.found < match.units:
+        found = Score(match.found, 0, "a copy without units", f"of {match.units}")
+        scores = {"hidden units found": found, **(scores if match.found else {})}
+        notes.append(
+            f"{match.units - match.found} of the {match.units} hidden units that the truth has are none of the copy's; "
+            "the error of weights is that of the others."
+        )
+    return scores, tuple(notes)
+
+
+def visible(known: Weights, *, shifted: bool) -> TwoLayers:
+    """The true layers as far as answers can tell: units on one hyperplane are one, and logits behind a softmax sum to 0."""
+    (into, bias), (out, constant) = known.layers
+    if shifted:
+        out, constant = centred((out, constant))
+    alive = into.any(1)
+    constant = constant + out[:, ~alive] @ np.maximum(bias[~alive], 0)
+    into, bias, out = into[alive], bias[alive], out[:, alive]
+    layers, plain = TwoLayer(into, bias, out, np.zeros((len(out), known.dimension)), constant).merged(0).layers()
+    return layers if plain else ((into, bias), (out, constant))

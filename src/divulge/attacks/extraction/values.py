@@ -8,8 +8,7 @@ from typing import Annotated, ClassVar
 import numpy as np
 from pydantic import Field, PositiveInt
 
-from divulge.arrays import TwoLayers
-from divulge.attacks.extraction.readout import CLAIM, DifferenceBound, Readout, centred, outputs_are_centred
+from divulge.attacks.extraction.readout import CLAIM, DifferenceBound, Readout, beside_the_true_units
 from divulge.contract import (
     Array,
     Attack,
@@ -26,7 +25,7 @@ from divulge.contract import (
 from divulge.errors import BudgetSpent, NotApplicable, sentence
 from divulge.solvers.piecewise.check_points import CheckPoints, Unsuitable
 from divulge.solvers.piecewise.exactness import CONFIDENCE, chosen_points, share_that_may_differ
-from divulge.solvers.piecewise.two_layer import NEGLIGIBLE, TwoLayer, weight_error
+from divulge.solvers.piecewise.two_layer import NEGLIGIBLE, TwoLayer
 from divulge.solvers.piecewise.value_search import ValueSearch
 from divulge.solvers.shared import affine
 
@@ -104,17 +103,17 @@ class ValueExtraction(Attack[Predictions, Weights]):
         loot, known, candidates = finding.loot, truth.get(Weights), truth.get(Candidates)
         if loot is None:
             return finding
-        scores = dict(finding.scores)
+        scores, notes = dict(finding.scores), finding.notes
         if known is not None and len(known.layers) == 2 and _shape(known) == _shape(loot):
-            error = weight_error((loot.layers[0], loot.layers[1]), _visible(known, shifted=outputs_are_centred(finding)))
+            units, said = beside_the_true_units(finding, known)
+            scores, notes = scores | units, (*notes, *said)
             parameters = sum(W.size + b.size for W, b in known.layers)
-            scores["largest weight error"] = Score(error, 1.0, "weights of 0", better="lower")
             scores["queries per parameter"] = Score(
                 finding.cost.points / parameters, 1.0, "one answer for every unknown weight", better="lower"
             )
         if candidates is not None and known is not None and known.dimension == candidates.X.shape[1] == loot.dimension:
             scores |= _at_candidates(loot.predict(candidates.X), known.predict(candidates.X))
-        return replace(finding, scores=scores)
+        return replace(finding, scores=scores, notes=notes)
 
 
 def _checked(search: ValueSearch, copy: TwoLayer, context: Context) -> DifferenceBound | None:
@@ -154,7 +153,7 @@ def _leak(copy: TwoLayer, search: ValueSearch, bound: DifferenceBound) -> Findin
         f"The model behind the API is a two-layer ReLU network with {copy.units} units that show: its weights follow from "
         f"values on {where} and beside; {len(checks.X)} answers agree to {error:.0e}; at most {bound.share:.1%} of points "
         f"may differ, at {bound.confidence:.0%}.",
-        evidence=replace(_readout(checks), bound=bound),
+        evidence=replace(_readout(checks), bound=bound, oriented=plain),
         scores={
             "relative error at fresh points": Score(error, 1.0, "always answering the mean", better="lower"),
             "share that may differ": Score(bound.share, 1.0, "a copy that was not checked", better="lower"),
@@ -177,30 +176,23 @@ def _unfinished(search: ValueSearch, spent: str = "") -> Finding[Weights]:
     if copy is None or not copy.units:
         return Finding.failed(spent or "No kink shows, and yet the model is not linear.", partial=bool(spent))
     agreement = float((search.off(copy) <= 1).mean())
-    loot = Weights(copy.merged(search.negligible(copy)).layers()[0], exact=False, agreement=agreement)
+    layers, plain = copy.merged(search.negligible(copy)).layers()
+    loot = Weights(layers, exact=False, agreement=agreement)
     state = (
         f"The copy with {copy.units} units, found on {search.lines} lines, differs from the model at {1 - agreement:.0%} of "
         f"{len(checks.X)} check points by more than {checks.accuracy:.0e} of the values' spread."
     )
     return Finding.failed(
-        spent or state, loot=loot, evidence=_readout(checks), partial=bool(spent), notes=(state,) if spent else ()
+        spent or state,
+        loot=loot,
+        evidence=replace(_readout(checks), oriented=plain),
+        partial=bool(spent),
+        notes=(state,) if spent else (),
     )
 
 
 def _readout(checks: CheckPoints) -> Readout:
     return Readout(checks.link.name, checks.link is affine.SOFTMAX)
-
-
-def _visible(known: Weights, *, shifted: bool) -> TwoLayers:
-    """The true layers as far as values can tell: units on one hyperplane are one, and logits behind a softmax sum to 0."""
-    (into, bias), (out, constant) = known.layers
-    if shifted:
-        out, constant = centred((out, constant))
-    alive = into.any(1)
-    constant = constant + out[:, ~alive] @ np.maximum(bias[~alive], 0)
-    into, bias, out = into[alive], bias[alive], out[:, alive]
-    layers, plain = TwoLayer(into, bias, out, np.zeros((len(out), known.dimension)), constant).merged(0).layers()
-    return layers if plain else ((into, bias), (out, constant))
 
 
 def _shape(weights: Weights) -> tuple[int, int]:

@@ -69,5 +69,5 @@ class ImportedMembership(Attack[Scores, Membership]):
             lower, other = ("lower", "false") if self.higher else ("higher", "true")
             note = f"Members score below non-members: if a {lower} score means member, set higher = {other}."
             finding = replace(finding, notes=(*finding.notes, note))
-        power = f"It would have shown a difference that these intervals leave no room for: {compared.words}."
-        return replace(finding, power=power)
+        power = f"It would have shown a difference beyond these intervals: {compared.words}."
+        return scoring.doubted(replace(finding, power=power), compared)

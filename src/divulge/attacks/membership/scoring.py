@@ -33,8 +33,11 @@ DELTA = 1e-5
 "Of the differential privacy that the bound is about, as in most papers."
 FEW = 10
 "From so few non-members no rate of false alarms is known; so few members contradict no claim."
-SURE = 0.99
-"Confidence at which the truth shows a leak that the attack did not claim; its figures have 95 %."
+SURE = 0.999
+"""Confidence at which the truth shows a leak that the attack did not claim; its figures have 95 %.
+
+An audit has ten findings or so on membership: with 99 % one audit in ten would call a leak where nothing is.
+"""
 EXPOSED = 10
 "Records named, and pictures shown, at most."
 
@@ -45,7 +48,10 @@ def headline(level: float) -> str:
 
 
 def scored(finding: Finding[Membership], truth: Truth, candidates: Candidates | None) -> Finding[Membership]:
-    """The finding with scores and figures; failed where the truth contradicts its claim, and never raised to a leak."""
+    """The finding with scores and figures; failed where the truth contradicts its claim.
+
+    What the attack did not claim is a leak where the truth shows it beyond doubt.
+    """
     finding, compared = measured(finding, truth, candidates)
     if compared is None:
         return finding
@@ -58,9 +64,21 @@ def scored(finding: Finding[Membership], truth: Truth, candidates: Candidates | 
         )
     if finding.verdict is Verdict.NONE_FOUND and compared.shows:
         return replace(
-            finding, notes=(*finding.notes, f"The truth shows more than the attack could claim: {compared.words}.")
+            finding,
+            verdict=Verdict.LEAK,
+            summary=f"The truth shows that members stand out, though the attack could not tell: {compared.words}.",
+            power="",
+            notes=(*finding.notes, f"Before the truth was looked at, the attack said: {finding.summary}"),
         )
-    return finding
+    return doubted(finding, compared) if finding.verdict is Verdict.NONE_FOUND else finding
+
+
+def doubted(finding: Finding[Membership], compared: Comparison) -> Finding[Membership]:
+    """A finding without a leak, which says so itself where a figure is above its null as chance alone may be."""
+    if not compared.above:
+        return finding
+    doubt = f"By the truth members score higher, and not beyond doubt: {compared.words}."
+    return replace(finding, summary=f"{finding.summary} {doubt}")
 
 
 @dataclass(frozen=True)
@@ -69,6 +87,8 @@ class Comparison:
 
     shows: bool
     "Members score above non-members, beyond doubt."
+    above: bool
+    "They do by one of the figures, its interval and all, which chance alone may do."
     contradicts: bool
     "They do not, by any figure, and would have been seen to."
     words: str
@@ -248,7 +268,7 @@ def _compared(groups: _Groups, scores: dict[str, Score]) -> Comparison:
     beyond = at is not None and at.interval[0] > at.fpr_interval[1]  # whatever the threshold's own false alarms are
     shows = beyond or roc.auc_interval(inside, outside, SURE)[0] > 0.5
     unseen = len(inside) < FEW and scores[AUC].value > scores[AUC].null  # better than chance, of too few to be sure
-    return Comparison(shows, not better and not unseen, f"{words}, on {groups.sizes}")
+    return Comparison(shows, better, not better and not unseen, f"{words}, on {groups.sizes}")
 
 
 def _exposed(groups: _Groups) -> str:

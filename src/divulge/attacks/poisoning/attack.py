@@ -155,7 +155,7 @@ estimator has it where not given, and else by cross-validation."
             return replace(finding, verdict=Verdict.LEAK, summary=by_test.sentence(), power="", **rest)
         if finding.verdict is Verdict.NONE_FOUND:
             return replace(finding, summary=f"{CHANCE}: {by_test.sentence()}", **rest)
-        claim = f"The rise on validation points does not hold on test points: {by_test.sentence()}"
+        claim = f"On test points the rise is no more than chance explains: {by_test.sentence()}"
         return replace(finding, verdict=Verdict.FAILED, summary=claim, **rest)
 
     def _campaigns(self, held: Pipeline, learner: PipelineLearner, context: Context) -> tuple[list[Campaign], str]:

@@ -144,11 +144,13 @@ class Measured:
 
     def scores(self) -> dict[str, Score]:
         outcome, measure = self.outcome, f"{self.where} {self.outcome.learner.measure}"
-        own = _mean(self.errors[outcome.own][:, -1], float(self.nulls[outcome.own][:, -1].mean()), FLIPPED)
+        most = 1.0 if outcome.learner.classes is not None else np.inf  # no more than all points are wrong
+        own = _mean(self.errors[outcome.own][:, -1], float(self.nulls[outcome.own][:, -1].mean()), FLIPPED, most)
         scores = {measure: own}
         for name, errors in self.errors.items():
             if len(self.errors) > 1:
-                scores[f"{measure}, {NAMES[name]}"] = _mean(errors[:, -1], float(self.nulls[name][:, -1].mean()), FLIPPED)
+                plain = float(self.nulls[name][:, -1].mean())
+                scores[f"{measure}, {NAMES[name]}"] = _mean(errors[:, -1], plain, FLIPPED, most)
         if {"learned", "cross-validated"} <= self.errors.keys():
             ratios = self.errors["learned"][:, -1].mean() / max(self.mean("cross-validated"), 1e-12)
             scores[f"{measure} re-tuned, in that of the penalty tuned on clean data"] = Score(
@@ -237,13 +239,13 @@ def paired_p_value(ours: Array, others: Array) -> float:
     return float(stats.ttest_rel(ours, others, alternative="greater").pvalue)
 
 
-def _mean(values: Array, null: float, null_of: str, **rest: Any) -> Score:
+def _mean(values: Array, null: float, null_of: str, most: float = np.inf, **rest: Any) -> Score:
     mean = float(np.mean(values))
     if len(values) < 2 or float(np.std(values)) == 0:
         return Score(mean, null, null_of, **rest)
     half = float(stats.t.ppf(0.5 + CONFIDENCE / 2, len(values) - 1) * np.std(values, ddof=1) / len(values) ** 0.5)
     low = max(mean - half, 0.0) if (values >= 0).all() else mean - half
-    return Score(mean, null, null_of, interval=(low, mean + half), **rest)
+    return Score(mean, null, null_of, interval=(low, min(mean + half, most)), **rest)
 
 
 def _spread(outcome: Outcome, setting: Setting) -> Array:

@@ -60,10 +60,15 @@ OTHERS = 10_000  # non-members that a reconstruction is ranked among, at most
 
 
 def scored(finding: Finding[TrainingData], held: Directions, truth: Truth) -> Finding[TrainingData]:
-    """The finding with scores and figures; failed where the truth contradicts its claim, and never raised to a leak."""
-    finding, better = measured(finding, held, truth)
+    """The finding with scores and figures; failed where the truth contradicts its claim.
+
+    What the attack did not claim is a leak where the truth shows it beyond doubt.
+    """
+    finding, compared = measured(finding, held, truth)
+    if compared is None:
+        return finding
     scores = {name: finding.scores[name] for name in DECIDING if name in finding.scores}
-    if finding.verdict is Verdict.LEAK and better is False:
+    if finding.verdict is Verdict.LEAK and not compared.better:
         counts = ", ".join(f"{score.value:.0f} {name} (a useless attack {score.null:.0f})" for name, score in scores.items())
         return replace(
             finding,
@@ -71,9 +76,18 @@ def scored(finding: Finding[TrainingData], held: Directions, truth: Truth) -> Fi
             summary=f"The truth contradicts what the attack claimed: of the training images it has {counts}.",
             notes=(*finding.notes, f"Before the truth was looked at, the attack said: {finding.summary}"),
         )
-    if finding.verdict is Verdict.NONE_FOUND and better:
+    if finding.verdict is Verdict.NONE_FOUND and compared.better:
         counts = ", ".join(f"{score.value:.0f} {name} (null {score.null:.0f})" for name, score in scores.items())
-        return replace(finding, notes=(*finding.notes, f"The truth shows more than the attack could claim: {counts}."))
+        if not compared.surely:
+            doubt = f"The truth finds little more than a useless attack has, and not beyond doubt: {counts}."
+            return replace(finding, summary=f"{finding.summary} {doubt}")
+        return replace(
+            finding,
+            verdict=Verdict.LEAK,
+            summary=f"The truth shows training images among what the attack could not claim: {counts}.",
+            power="",
+            notes=(*finding.notes, f"Before the truth was looked at, the attack said: {finding.summary}"),
+        )
     return finding
 
 
@@ -83,7 +97,7 @@ def measured(
     truth: Truth,
     *,
     without: Collection[str] = (),
-) -> tuple[Finding[TrainingData], bool | None]:
+) -> tuple[Finding[TrainingData], Compared | None]:
     """The finding with scores, figures and notes, its verdict as it was; and whether the truth bears out a leak, if known.
 
     Counts are of everything handed over, as papers count; whether claims are right is a score of its own, and what decides.
@@ -107,11 +121,11 @@ def measured(
         widths = f"the reconstructions have {found.shape[1]} features and the training data {known.X.shape[1]}"
         return replace(finding, notes=(*finding.notes, f"Not scored: {widths}.")), None
     scale = Scale.of(known, held)
-    compared = _Compared.of(found, held, scale, non_members, without)
+    compared = Compared.of(found, held, scale, non_members, without)
     mine, counted, notes = compared.mine, dict(compared.scores), _notes(compared.mine, scale)
-    better = compared.better
+    borne_out = compared
     if loot is not None and len(loot.X) < len(found):  # what is merely handed over bears out no claim
-        better = _Compared.of(loot.X, held, scale, non_members, without).better
+        borne_out = Compared.of(loot.X, held, scale, non_members, without)
     if loot is not None and claimed is not None:
         right, said = _claims_right(loot.X, claimed, compared, scale)
         counted, notes = {CLAIMS: right, **counted}, [said, *notes]
@@ -125,10 +139,10 @@ def measured(
         figures=(*measuring.figures(mine, scale, network or truth.get(Weights), known.y), *finding.figures),
         notes=(*finding.notes, *notes),
     )
-    return changed, better
+    return changed, borne_out
 
 
-def _claims_right(X: Array, claimed: Claims, compared: _Compared, scale: Scale) -> tuple[Score, str]:
+def _claims_right(X: Array, claimed: Claims, compared: Compared, scale: Scale) -> tuple[Score, str]:
     """How many of the claimed points X (k, d) are right, and what to say of it beside what was expected."""
 
     def share(points: Array) -> float:
@@ -144,7 +158,7 @@ def _claims_right(X: Array, claimed: Claims, compared: _Compared, scale: Scale) 
 
 
 @dataclass(frozen=True, eq=False)
-class _Compared:
+class Compared:
     """Some reconstructions beside what needs no attack, and beside non-members where they are known."""
 
     mine: Measure
@@ -152,25 +166,29 @@ class _Compared:
     scores: Mapping[str, Score]
     better: bool
     "Whether they have more of the training images than anything useless has."
+    surely: bool
+    "Whether that is beyond doubt: by far more images, or by one to the pixel where nothing useless has any."
     others: Array | None
     "As many non-members as there are training images."
 
     @classmethod
     def of(
         cls, found: Array, held: Directions, scale: Scale, non_members: Array | None, without: Collection[str]
-    ) -> _Compared:
+    ) -> Compared:
         rng = np.random.default_rng(0)
         mine = scale.measure(found)
         useless = _useless(mine.found, held, scale, non_members, rng)
         nulls = {name: scale.measure(X, pairs) for name, X, pairs in useless if name not in without}
         scores = _scores(mine, nulls, scale)
-        better = any(scores[name].value > scores[name].null for name in DECIDING if name in scores)
+        deciding = [scores[name] for name in DECIDING if name in scores]
+        better = any(score.value > score.null for score in deciding)
+        surely = any(map(_far_apart, deciding)) or scores[PIXELS].value > scores[PIXELS].null == 0
         if non_members is None:
-            return cls(mine, nulls, scores, better, None)
+            return cls(mine, nulls, scores, better, surely, None)
         others = _drawn(non_members, len(scale.originals), rng).astype(mine.found.dtype)
         alike = similarity.ncc(mine.found, others)
-        better = better or _prefers_members(mine, nulls, alike[similarity.matched(alike)])
-        return cls(mine, nulls, scores, better, others)
+        prefers = _prefers_members(mine, nulls, alike[similarity.matched(alike)])
+        return cls(mine, nulls, scores, better or prefers, surely or prefers, others)
 
     def control_words(self, scale: Scale) -> str:
         """How many non-members the same reconstructions hit."""
@@ -249,9 +267,26 @@ def _notes(mine: Measure, scale: Scale) -> list[str]:
 
 
 def _rank(mine: Measure, scale: Scale, others: Array) -> Score:
-    middle = float(np.median(similarity.ranks(mine.found, scale.originals, others, mine.pairs)))
-    chance = "a reconstruction that has nothing to do with its image"
-    return Score(middle, 1 + len(others) / 2, chance, f"of {len(others) + 1}", better="lower")
+    """How many non-members a reconstruction resembles more than its image, beside one that is matched with a non-member.
+
+    Images are matched with the reconstructions most like them, so that a useless one too resembles its own more than most.
+    """
+    count = len(scale.originals)
+    if len(others) < 2 * count:
+        chance = "a reconstruction that has nothing to do with its image"
+        middle = float(np.median(similarity.ranks(mine.found, scale.originals, others, mine.pairs)))
+        return Score(middle, 1 + len(others) / 2, chance, f"of {len(others) + 1}", better="lower")
+    instead, rest = others[:count].astype(mine.found.dtype), others[count:]
+    middle = float(np.median(similarity.ranks(mine.found, scale.originals, rest, mine.pairs)))
+    null = float(np.median(similarity.ranks(mine.found, instead, rest)))
+    return Score(
+        middle, null, "the same reconstructions, matched with as many non-members", f"of {len(rest) + 1}", better="lower"
+    )
+
+
+def _far_apart(score: Score) -> bool:
+    """Whether a count is above its null by more than two counts of the same thing differ."""
+    return score.value - score.null > SURE * math.sqrt(score.value + score.null)
 
 
 def _prefers_members(mine: Measure, nulls: Mapping[str, Measure], control: Array) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from scipy.stats import binom
 
 from divulge.attacks.univariate.candidates import Found
 from divulge.attacks.univariate.findings import drawn
@@ -24,13 +25,19 @@ QUARTER = 0.25
 FAR = 2.0
 "Times the training points' range: breakpoints farther out would only make chance look worse."
 HEADLINE = "certified precision"
+OFFERED = "precision of all candidates"
+CERTAIN = 1e-3
+"Chance that as many of the candidates are training points, from which on the truth shows a leak that nothing certified."
 EVENLY = "points drawn evenly over the range of candidates, breakpoints and training points"
 
 
 def scored(
     finding: Finding[TrainingData], found: Found, known: TrainingData | None, network: Weights | None
 ) -> Finding[TrainingData]:
-    """The finding with scores, figures and what the truth says of the assumptions; failed where it contradicts a claim."""
+    """The finding with scores, figures and what the truth says of the assumptions; failed where it contradicts a claim.
+
+    Candidates that nothing certified are a leak where more of them are training points than chance explains.
+    """
     if known is None:
         return finding
     if known.X.shape[1] != 1:
@@ -59,6 +66,22 @@ def scored(
             f"points, and a quarter was guaranteed.",
             notes=(*finding.notes, f"Before the truth was looked at, the attack said: {finding.summary}"),
         )
+    offered = scores.get(OFFERED)
+    if finding.verdict is Verdict.NONE_FOUND and offered is not None:
+        many, right = len(found.x), round(offered.value * len(found.x))
+        said = (
+            f"of {many} candidates {right} are training points, where {offered.null * many:.2g} of as many drawn evenly are"
+        )
+        if binom.sf(right - 1, many, offered.null) < CERTAIN:
+            return replace(
+                finding,
+                verdict=Verdict.LEAK,
+                summary=f"The truth shows more than the attack could certify: {said}.",
+                power="",
+                notes=(*finding.notes, f"Before the truth was looked at, the attack said: {finding.summary}"),
+            )
+        if right > offered.null * many:
+            return replace(finding, summary=f"{finding.summary} By the truth, and not beyond doubt, {said}.")
     return finding
 
 
@@ -76,7 +99,7 @@ def _scores(found: Found, truth: Array, margin_points: Array) -> tuple[dict[str,
     if certain.any():
         scores["precision of those certain each"] = Score(float(right[certain].mean()), chance, EVENLY)
     if len(found.x):
-        scores["precision of all candidates"] = Score(float((_distance(found.x, truth) <= near).mean()), chance, EVENLY)
+        scores[OFFERED] = Score(float((_distance(found.x, truth) <= near).mean()), chance, EVENLY)
     if len(margin_points):
         for name, x in {
             "margin points found": found.x,

@@ -166,22 +166,44 @@ def balanced(layers: TwoLayers) -> TwoLayers:
     return (into * scale[:, None], bias * scale), (out / scale, constant)
 
 
-def weight_error(copy: TwoLayers, true: TwoLayers) -> float:
-    """max |θ̂ - θ| / max |θ| over weights and biases, each unit matched with its nearest and both networks balanced.
+@dataclass(frozen=True)
+class UnitMatch:
+    """Which hidden units of a network have a counterpart in a copy, and how far those are off."""
 
-    A unit of the true network that never passes anything on is no unit; one that has no counterpart is all error.
+    found: int
+    units: int
+    "Those that pass something on; others are none."
+    error: float
+    "max |θ̂ - θ| over what was found, in max |θ|, both networks balanced; 1 where nothing was."
+
+
+def match_units(copy: TwoLayers, true: TwoLayers, *, oriented: bool = True) -> UnitMatch:
+    """Each unit beside the nearest of the copy's, if that is nearer than half its own length; no unit of the copy twice.
+
+    Where a copy is not `oriented`, units may be the other way round, v relu(z) = v relu(-z) + v z, and what is linear is
+    elsewhere.
     """
     (W, b), (V, c) = balanced(copy)
     (W0, b0), (V0, c0) = balanced(true)
     units, copies = np.column_stack([W0, b0, V0.T]), np.column_stack([W, b, V.T])
     units = units[(np.linalg.norm(W0, axis=1) > 0) & (np.linalg.norm(V0, axis=0) > 0)]
     largest = float(np.abs(units).max(initial=0)) or 1.0
-    error = float(np.abs(c - c0).max())
-    if len(units):
-        nearest = np.asarray(cKDTree(copies).query(units)[1]) if len(copies) else np.zeros(0, dtype=int)
-        one_each = len(nearest) and len(np.unique(nearest)) == len(nearest)
-        error = max(error, float(np.abs(units - (copies[nearest] if one_each else 0)).max()))
-    return error / largest
+    if not len(units):
+        return UnitMatch(0, 0, float(np.abs(c - c0).max()) / largest)
+    if not len(copies):
+        return UnitMatch(0, len(units), 1.0)
+    choices = copies if oriented else np.concatenate([copies, np.column_stack([-W, -b, V.T])])
+    distance, nearest = (np.atleast_1d(it) for it in cKDTree(choices).query(units))
+    order = np.argsort(distance, kind="stable")
+    _, first = np.unique(nearest[order] % len(copies), return_index=True)
+    own = order[first]
+    own = own[distance[own] < np.linalg.norm(units[own], axis=1) / 2]
+    if not len(own):
+        return UnitMatch(0, len(units), 1.0)
+    error = float(np.abs(units[own] - choices[nearest[own]]).max())
+    if oriented and len(own) == len(units):
+        error = max(error, float(np.abs(c - c0).max()))
+    return UnitMatch(len(own), len(units), error / largest)
 
 
 def _opposite(into: Array, out: Array) -> list[tuple[int, int]]:
