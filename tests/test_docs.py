@@ -14,7 +14,8 @@ import pytest
 import torch
 from sklearn.linear_model import Ridge
 
-from divulge import Hyperparameters, TrainingData, Weights
+from divulge import Hyperparameters, TrainingData, Weights, registry
+from divulge.contract.finding import remedies
 
 HOME = Path(__file__).parent.parent
 PAGES = [HOME / "README.md", HOME / "CONTRIBUTING.md", *sorted((HOME / "docs").glob("*.md"))]
@@ -52,6 +53,29 @@ def test_what_the_program_writes_into_the_documentation_is_current() -> None:
     check = [sys.executable, str(HOME / "scripts" / "make_docs.py"), "--check"]
     ran = subprocess.run(check, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+MEASURED = [
+    pytest.param(remedy.measured, id=f"{name} {number}")
+    for name in (*registry.attacks(), *registry.others())
+    for number, remedy in enumerate(remedies(registry.procedure(name).remedy))
+    if remedy.measured
+]
+
+
+@pytest.mark.parametrize("said", MEASURED)
+def test_what_a_remedy_was_measured_to_do_is_on_the_page_that_it_names(said: str) -> None:
+    """Every number of the sentence, as it is written there."""
+    claim, page = re.fullmatch(r"(.+) \((docs/\w+\.md)\)\.", said).groups()  # type: ignore[union-attr]  # no match fails
+    there = set(re.findall(r"\d[\d.,]*\d|\d", (HOME / page).read_text(encoding="utf-8")))
+    numbers = re.findall(r"\d[\d.,]*\d|\d", claim)
+    assert len(numbers) >= 2
+    assert [number for number in numbers if number not in there] == []
+
+
+def test_the_worst_leaks_have_a_remedy_that_was_measured() -> None:
+    for name in ("span-reconstruction", "kkt-reconstruction", "span-membership", "margin-membership", "poisoning"):
+        assert remedies(registry.procedure(name).remedy)[0].measured, name
 
 
 def test_every_link_of_the_documentation_leads_somewhere() -> None:

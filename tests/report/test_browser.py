@@ -121,6 +121,21 @@ def test_a_link_unfolds_what_it_leads_to(chromium: Browser, file: Path) -> None:
 
 
 @pytest.mark.parametrize("width", [PHONE, DESKTOP])
+def test_what_a_table_is_about_stands_above_it_in_one_line(chromium: Browser, file: Path, width: int) -> None:
+    with visit(chromium, file, width) as made:
+        caption = made.page.locator(".assets caption").bounding_box()
+        first = made.page.locator(".assets tbody tr").first.bounding_box()
+        assert caption is not None
+        assert first is not None
+        assert caption["y"] + caption["height"] <= first["y"]
+        assert caption["height"] < 30
+        if width == DESKTOP:
+            head = made.page.locator(".assets thead").bounding_box()
+            assert head is not None
+            assert caption["y"] + caption["height"] <= head["y"]
+
+
+@pytest.mark.parametrize("width", [PHONE, DESKTOP])
 def test_the_stolen_pictures_are_on_the_first_screen(chromium: Browser, file: Path, width: int) -> None:
     with visit(chromium, file, width) as made:
         low = "Math.max(...[...document.querySelectorAll('.showcase img')].map(it => it.getBoundingClientRect().bottom))"

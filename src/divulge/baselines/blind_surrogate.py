@@ -17,6 +17,7 @@ from divulge.contract import (
     Copy,
     Finding,
     Predictions,
+    Remedy,
     Truth,
     option_class,
     taxonomies,
@@ -31,7 +32,7 @@ class BlindSurrogate(Baseline[Predictions, Copy]):
     name: ClassVar[str] = "blind-surrogate"
     paper: ClassVar[str] = PAPER
     taxonomy = taxonomies.EXTRACTION
-    remedy: ClassVar[tuple[str, ...]] = REMEDY
+    remedy: ClassVar[tuple[str | Remedy, ...]] = REMEDY
 
     queries: PositiveInt = 100
     "How many random points to ask about for training."

@@ -22,6 +22,7 @@ from divulge.contract import (
     Finding,
     Pipeline,
     Poison,
+    Remedy,
     Score,
     Truth,
     option_class,
@@ -69,7 +70,7 @@ class GradientCancelling(Baseline[Pipeline, Poison]):
     )
     scored_by: ClassVar[type[Access]] = Candidates
     taxonomy = taxonomies.POISONING
-    remedy: ClassVar[tuple[str, ...]] = (
+    remedy: ClassVar[tuple[str | Remedy, ...]] = (
         *Poisoning.remedy,
         "Do not take this method's failure for safety: it is a baseline, and `poisoning` does more with as many points.",
     )

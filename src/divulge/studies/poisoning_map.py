@@ -23,6 +23,7 @@ from divulge.contract import (
     Finding,
     HeatMap,
     Pipeline,
+    Remedy,
     Score,
     Study,
     Truth,
@@ -69,7 +70,7 @@ class PoisoningMap(Study[Pipeline]):
     paper: ClassVar[str] = PAPER
     scored_by: ClassVar[type[Access]] = Candidates
     taxonomy = taxonomies.POISONING
-    remedy: ClassVar[tuple[str, ...]] = Poisoning.remedy
+    remedy: ClassVar[tuple[str | Remedy, ...]] = Poisoning.remedy
 
     cells: Annotated[int, Field(ge=2)] = 40
     "Positions along each side of the box that contributed points stay in."

@@ -20,6 +20,7 @@ from divulge.contract import (
     Directions,
     Finding,
     Gradients,
+    Remedy,
     Truth,
     option_class,
     taxonomies,
@@ -45,10 +46,16 @@ class AnswerDirections(Attack[Gradients, Directions]):
     name: ClassVar[str] = "answer-directions"
     paper: ClassVar[str] = "beyond Haim et al. 2022, arXiv:2206.07758, and Milli et al. 2018, arXiv:1807.05185"
     taxonomy = taxonomies.INVERSION
-    remedy: ClassVar[tuple[str, ...]] = (
-        "Answer explanations without signs, which are no combinations of the first layer's rows, or none at all.",
+    remedy: ClassVar[tuple[str | Remedy, ...]] = (
+        Remedy(
+            "Answer explanations without signs, which are no combinations of the first layer's rows, or none at all.",
+            "of 50 images none came back from absolute values, and all from 9 plain answers (docs/defences.md).",
+        ),
         "Train by Adam or without weight decay, or with differential privacy: then few answers show no span of images.",
-        "Round answers to 2 digits or add noise of 10 %; 4 digits, SmoothGrad and the top class alone hide nothing.",
+        Remedy(
+            "Round answers to 2 digits or add noise of 10 %; 4 digits, SmoothGrad and the top class alone hide nothing.",
+            "of 50 images none came back from 2 digits or noise of 10 %, and 43 to 49 from 4 digits (docs/defences.md).",
+        ),
         "A limit on queries has to be well below the number of training images over the number of outputs.",
     )
     asks: ClassVar[int] = 10

@@ -19,6 +19,7 @@ from divulge.contract import (
     Curve,
     Finding,
     Gradients,
+    Remedy,
     Score,
     Truth,
     Verdict,
@@ -47,9 +48,13 @@ class GradientExtraction(Attack[Gradients, Weights]):
     asks: ClassVar[int] = 1_000
     paper: ClassVar[str] = "Milli et al. 2018, Model Reconstruction from Model Explanations, arXiv:1807.05185"
     taxonomy = taxonomies.EXTRACTION
-    remedy: ClassVar[tuple[str, ...]] = (
+    remedy: ClassVar[tuple[str | Remedy, ...]] = (
         "Count the weights of a network as public once anybody can ask for raw gradients, or for explanations made of them.",
-        "Explain with a coarse summary instead: a few largest features, rounded to one decimal; then audit again.",
+        Remedy(
+            "Explain with a coarse summary instead: a few largest features, rounded to one decimal; then audit again.",
+            "3 digits ended exact extraction; a copy trained on 300 such answers still agreed on 0.994 and "
+            "0.945 of the images (docs/defences.md).",
+        ),
         "A limit on queries has to stay below the number of hidden units to hide any of them.",
     )
 

@@ -21,6 +21,7 @@ from divulge.contract import (
     Finding,
     Gradients,
     Predictions,
+    Remedy,
     Score,
     Truth,
     option_class,
@@ -31,7 +32,11 @@ from divulge.solvers.distillation.clusters import spread
 
 PAPER = "Milli et al. 2018, Model Reconstruction from Model Explanations, arXiv:1807.05185"
 REMEDY = (
-    "Answer labels or rounded probabilities instead of logits, and no gradients; then audit again.",
+    Remedy(
+        "Answer labels or rounded probabilities instead of logits, and no gradients; then audit again.",
+        "without gradients a copy trained on 300 answers agreed on 0.879 of the images in the place of 0.991, "
+        "and no fewer where answers had 3 digits (docs/defences.md).",
+    ),
     "Limit and watch queries by customer: a copy needs fewer of them where gradients are answered.",
 )
 Architecture = Literal["auto", "one-layer", "two-layer", "convolutional", "vgg-11", "resnet-18"]
@@ -54,7 +59,7 @@ class Surrogate(Attack[tuple[Predictions, Candidates], Copy]):
     asks: ClassVar[int] = 1_000
     paper: ClassVar[str] = PAPER
     taxonomy = taxonomies.EXTRACTION
-    remedy: ClassVar[tuple[str, ...]] = REMEDY
+    remedy: ClassVar[tuple[str | Remedy, ...]] = REMEDY
 
     queries: PositiveInt = 100
     "How many candidates to ask about for training."

@@ -16,6 +16,7 @@ from divulge.contract import (
     Context,
     Finding,
     Predictions,
+    Remedy,
     Score,
     Truth,
     Weights,
@@ -53,9 +54,13 @@ class ValueExtraction(Attack[Predictions, Weights]):
         "Milli et al. 2018, Model Reconstruction from Model Explanations, arXiv:1807.05185"
     )
     taxonomy = taxonomies.EXTRACTION
-    remedy: ClassVar[tuple[str, ...]] = (
+    remedy: ClassVar[tuple[str | Remedy, ...]] = (
         "Count the weights of a two-layer network as public once it answers logits or probabilities in full precision.",
-        "Answer labels only, or round to three decimals, and refuse inputs outside the usual range; then audit again.",
+        Remedy(
+            "Answer labels only, or round to three decimals, and refuse inputs outside the usual range; then audit again.",
+            "values of 3 digits ended exact extraction; a copy trained on 300 of them still agreed on 0.879 "
+            "and 0.852 of the images (docs/defences.md).",
+        ),
         "A limit on queries has to stay well below the number of weights divided by the number of outputs.",
     )
 

@@ -22,6 +22,7 @@ from divulge.contract import (
     Histogram,
     Membership,
     Predictions,
+    Remedy,
     Score,
     Truth,
     Verdict,
@@ -49,8 +50,12 @@ class MarginMembership(Attack[tuple[Predictions, Candidates], Membership]):
     asks: ClassVar[int] = 500
     paper: ClassVar[str] = certificates.PAPER
     taxonomy = taxonomies.MEMBERSHIP
-    remedy: ClassVar[tuple[str, ...]] = (
-        "Answer with the class alone, or with probabilities of two or three digits: the rule reads how far it is decided.",
+    remedy: ClassVar[tuple[str | Remedy, ...]] = (
+        Remedy(
+            "Answer with the class alone, or with probabilities of two or three digits: the rule reads how sure they are.",
+            "TPR at 0.1 % FPR fell from 1.000 to 0.000 with probabilities to 3 decimals, and AUC to 0.964 only; with 2 "
+            "decimals to 0.911 (docs/defences.md).",
+        ),
         "Train with differential privacy; stopping early and weight decay did not help where this was tried.",
     )
 

@@ -19,6 +19,7 @@ from divulge.contract import (
     Finding,
     Histogram,
     Membership,
+    Remedy,
     Score,
     Truth,
     Verdict,
@@ -53,9 +54,13 @@ class SpanMembership(Attack[tuple[Directions, Candidates], Membership]):
     name: ClassVar[str] = "span-membership"
     paper: ClassVar[str] = "beyond Smorodinsky et al. 2024, arXiv:2410.07632, and Haim et al. 2022, arXiv:2206.07758"
     taxonomy = taxonomies.MEMBERSHIP
-    remedy: ClassVar[tuple[str, ...]] = (
-        "Do not publish the weights: who can only ask for values cannot see the span.",
-        "Train with differential privacy, or from weights as large as torch's own without weight decay; audit again.",
+    remedy: ClassVar[tuple[str | Remedy, ...]] = (
+        Remedy(
+            "Train with differential privacy, or from weights as large as torch's own without weight decay; audit again.",
+            "TPR at 0.1 % FPR fell from 1.000 to 0.103 with noise 0.1, for an accuracy of 0.825 in the place of 0.850, and "
+            "to 0.217 from torch's own start, for nothing (docs/defences.md).",
+        ),
+        "Do not publish the weights, nor explanations that show their span.",
         "Train on more points than the first layer has inputs: then every point lies in its span.",
     )
 

@@ -34,6 +34,7 @@ from divulge.contract import (
     Pipeline,
     Poison,
     Preview,
+    Remedy,
     Truth,
     Verdict,
     option_class,
@@ -70,8 +71,12 @@ class Poisoning(Attack[Pipeline, Poison]):
     paper: ClassVar[str] = PAPER
     scored_by: ClassVar[type[Access]] = Candidates
     taxonomy = taxonomies.POISONING
-    remedy: ClassVar[tuple[str, ...]] = (
-        "Re-tune the penalty whenever the training data change, on validation points that outsiders cannot contribute to.",
+    remedy: ClassVar[tuple[str | Remedy, ...]] = (
+        Remedy(
+            "Re-tune the penalty whenever the training data change, on validation points that outsiders cannot touch.",
+            "51 points of someone who knows it raised the error from 0.8 to 4.4 %, and from 0.9 to 15.7 % where the penalty "
+            "stayed (docs/poisoning.md).",
+        ),
         "Check contributed labels against those of their nearest neighbours, and distances to their class, before training; "
         "the study `poisoning-defences` measures what that is worth for your data.",
         "Limit what one contributor can add: damage grows with the share of points.",

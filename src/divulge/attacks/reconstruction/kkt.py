@@ -14,7 +14,19 @@ from divulge.arrays import Layers
 from divulge.attacks.reconstruction import claims, scoring
 from divulge.attacks.reconstruction.claims import Claims
 from divulge.attacks.reconstruction.scoring import PAPER, REMEDY
-from divulge.contract import Array, Attack, Context, Finding, Preview, TrainingData, Truth, Weights, option_class, taxonomies
+from divulge.contract import (
+    Array,
+    Attack,
+    Context,
+    Finding,
+    Preview,
+    Remedy,
+    TrainingData,
+    Truth,
+    Weights,
+    option_class,
+    taxonomies,
+)
 from divulge.errors import BadInput, NotApplicable
 from divulge.solvers.images import layouts
 from divulge.solvers.images.layouts import Layout
@@ -63,7 +75,7 @@ class KktReconstruction(Attack[Weights, TrainingData]):
     title: ClassVar[str] = "KKT reconstruction"
     paper: ClassVar[str] = PAPER
     taxonomy = taxonomies.RECONSTRUCTION
-    remedy: ClassVar[tuple[str, ...]] = REMEDY
+    remedy: ClassVar[tuple[str | Remedy, ...]] = REMEDY
 
     count: PositiveInt | None = None
     "How many training points to look for; estimated on shadows unless given."

@@ -17,6 +17,7 @@ from divulge.contract import (
     Candidates,
     Directions,
     Finding,
+    Remedy,
     Score,
     TrainingData,
     Truth,
@@ -28,7 +29,11 @@ from divulge.solvers.statistics import roc
 
 PAPER = "Haim et al. 2022, Reconstructing Training Data from Trained Neural Networks, arXiv:2206.07758"
 REMEDY = (
-    "Do not publish the weights, or train with differential privacy; then audit again.",
+    Remedy(
+        "Do not publish the weights, or train with differential privacy; then audit again.",
+        "with noise 1 no image of 40 came back, where 30 and 35 did, for an accuracy of 0.790 in the place of 0.808 "
+        "(docs/defences.md).",
+    ),
     "Train on more points and for fewer epochs: networks that fit few points perfectly show them most.",
 )
 GOOD, FAIR = 0.9, 0.8

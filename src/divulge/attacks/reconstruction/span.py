@@ -22,6 +22,7 @@ from divulge.contract import (
     Figure,
     Finding,
     Histogram,
+    Remedy,
     TrainingData,
     Truth,
     Weights,
@@ -70,9 +71,17 @@ class SpanReconstruction(Attack[Directions, TrainingData]):
     name: ClassVar[str] = "span-reconstruction"
     paper: ClassVar[str] = PAPER
     taxonomy = taxonomies.RECONSTRUCTION
-    remedy: ClassVar[tuple[str, ...]] = (
-        "Train with differential privacy, the only remedy with a guarantee; then audit again.",
-        "Train by Adam, or by descent without weight decay: decay removes the start, under which images are hidden.",
+    remedy: ClassVar[tuple[str | Remedy, ...]] = (
+        Remedy(
+            "Train with differential privacy, the only remedy with a guarantee; then audit again.",
+            "with noise 1 no image of 40 came back from the weights, where 31 and 36 did, for an accuracy of 0.790 in the "
+            "place of 0.808 (docs/defences.md).",
+        ),
+        Remedy(
+            "Train by Adam, or by descent without weight decay: decay removes the start, under which images are hidden.",
+            "from 9 answers all 50 images came back with decay and none by Adam, at an accuracy of 0.638 and 0.636; none "
+            "without decay either, at 0.618 (docs/defences.md).",
+        ),
         "With weight decay keep rate / (1 − momentum) · decay · steps below 1; a larger start and dropout do not help.",
         "Train on thousands of images, not dozens: of 2,000 digits none came back, of 100 nine in ten.",
     )

@@ -13,6 +13,7 @@ from divulge.contract import (
     Baseline,
     Context,
     Finding,
+    Remedy,
     TrainingData,
     Truth,
     Verdict,
@@ -30,7 +31,7 @@ class FirstLayerImages(Baseline[Weights, TrainingData]):
     name: ClassVar[str] = "first-layer-images"
     paper: ClassVar[str] = PAPER
     taxonomy = taxonomies.RECONSTRUCTION
-    remedy: ClassVar[tuple[str, ...]] = REMEDY
+    remedy: ClassVar[tuple[str | Remedy, ...]] = REMEDY
 
     count: PositiveInt = 1000
     "How many units to take, those with the largest weights first."

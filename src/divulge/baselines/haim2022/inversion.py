@@ -14,6 +14,7 @@ from divulge.contract import (
     Baseline,
     Context,
     Finding,
+    Remedy,
     TrainingData,
     Truth,
     Verdict,
@@ -35,7 +36,7 @@ class ModelInversion(Baseline[Weights, TrainingData]):
     name: ClassVar[str] = "model-inversion"
     paper: ClassVar[str] = PAPER
     taxonomy = taxonomies.INVERSION
-    remedy: ClassVar[tuple[str, ...]] = REMEDY
+    remedy: ClassVar[tuple[str | Remedy, ...]] = REMEDY
 
     count: PositiveInt = 200
     "How many inputs to make; half make the output large and half small, or as many each of several outputs large."

@@ -25,6 +25,7 @@ from divulge.contract import (
     Finding,
     Pipeline,
     Poison,
+    Remedy,
     Score,
     Study,
     Truth,
@@ -84,7 +85,7 @@ class PoisoningDefences(Study[Pipeline]):
     paper: ClassVar[str] = PAPER
     scored_by: ClassVar[type[Access]] = Candidates
     taxonomy = taxonomies.POISONING
-    remedy: ClassVar[tuple[str, ...]] = (
+    remedy: ClassVar[tuple[str | Remedy, ...]] = (
         "Choose the defence with the least error against the attack that knows it, and look at what it costs on clean data.",
         *Poisoning.remedy[2:],
     )
