@@ -23,7 +23,10 @@ WINDOWS = ((1280, 900), (390, 844))
 DRAWN = "() => [...document.querySelectorAll('[data-chart]')].every(chart => chart.dataset.drawn)"
 WORDS = "document.querySelector('main').innerText.split(/\\s+/).length"
 ENDS = "document.querySelector('.top .totals').getBoundingClientRect().bottom"
-STOLEN = "[...document.querySelectorAll('.showcase img')].map(it => it.getBoundingClientRect().bottom)"
+STOLEN = (
+    "[...document.querySelectorAll('.showcase img')].map(it => it.getBoundingClientRect())"
+    ".filter(it => it.height).map(it => it.bottom)"
+)
 UNFOLD = "document.querySelectorAll('details').forEach(it => { it.open = true; })"
 AXE = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text("utf-8")
 

@@ -91,7 +91,7 @@ def test_an_audit_runs_from_its_file_and_its_report_can_be_drawn_again(
 ) -> None:
     code, out, _ = run(capfd, "audit", "audit.toml")
     assert code == 0
-    assert "1 leak in 1 finding." in out
+    assert "1 leak in 1 finding: 1 low." in out
     page = folder / "runs" / "audit" / "report.html"
     first = page.read_bytes()
     page.unlink()

@@ -68,7 +68,7 @@ def test_an_audit_is_a_run_with_its_parameters_metrics_tags_and_report(
     assert (found.data.metrics[place], found.data.metrics[f"{place}.null"]) == (score.value, score.null)
     assert found.data.tags["divulge.worst"] == leak.summary
     assert (found.data.tags["divulge.complete"], found.data.tags["divulge.worst_severity"]) == ("true", "low")
-    assert names(found.info.run_id) == {"report.html", "report.sarif", "report.junit.xml", "findings.json"}
+    assert names(found.info.run_id) == {"report.html", "report.json", "report.sarif", "report.junit.xml", "findings.json"}
 
 
 def test_a_second_run_is_logged_again_without_running_anything(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -126,7 +126,7 @@ def test_a_server_that_does_not_answer_loses_no_audit(
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{port}")
     code, out, err = run(capfd, *AUDIT, *flags)
     assert code == expected
-    assert "1 leak in 1 finding." in out
+    assert "1 leak in 1 finding: 1 low." in out
     assert f"error: could not log to MLflow at http://127.0.0.1:{port}: " in err
     assert "the audit is finished and kept in runs/audit: log it again with the same command" in err
     assert (folder / "runs" / "audit" / "report.html").exists()

@@ -149,10 +149,12 @@ def conclude(audit: Audit, files: Mapping[str, Path], *, as_json: bool) -> None:
     if as_json:
         say_json(summary(audit))
         return
-    from divulge.report import headline
+    from divulge.report import headline, overview
 
     out.print(f"\n{headline.sentences(audit.record)[0].replace('`', '')}", style="bold", markup=False)
-    out.print(f"{_counted(len(audit.leaks), 'leak')} in {_counted(len(audit.findings), 'finding')}.")
+    many = overview.by_severity(audit.record)
+    rated = f": {', '.join(f'{count:,} {severity}' for severity, count in many.items())}" if many else ""
+    out.print(f"{_counted(len(audit.leaks), 'leak')} in {_counted(len(audit.findings), 'finding')}{rated}.")
     _show_sent(audit)
     for name, reason in audit.record.unmet.items():
         out.print(f"not started: {name} {reason}", markup=False)

@@ -46,7 +46,8 @@ def test_what_only_the_truth_shows_is_not_counted_as_won(record: Record) -> None
     told = record.findings[3]
     shown = replace(told, verdict=Verdict.LEAK, provenance=replace(told.provenance, claimed=False))
     said = sentences(Record("", record.holdings, (shown,)))[0]
-    assert said == "An open explanation endpoint (`api`) tells who was in its training data for 300 queries and in 1.5 s."
+    price = "for 300 queries and in 1.5 s; only the truth shows it."
+    assert said == f"An open explanation endpoint (`api`) tells who was in its training data {price}"
 
 
 def test_a_chain_is_one_sentence_from_the_first_thing_held_to_the_last_thing_won(record: Record) -> None:

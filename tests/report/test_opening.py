@@ -165,5 +165,5 @@ def test_a_way_back_through_a_circle_ends() -> None:
 
 def test_verdicts_are_counted_in_a_line(record: Record) -> None:
     totals = opening(record).totals
-    assert totals.startswith("6 attempts: 3 leak, 1 none found, 1 not applicable and 1 failed.")
+    assert totals.startswith("6 attempts: 3 leaks (1 high, 1 medium, 1 low), 1 none found, 1 not applicable and 1 failed.")
     assert "132,645 queries" in totals

@@ -63,7 +63,8 @@ def worst(leak: Leak, paths: Paths) -> str:
     lost = _LOST.get(leak.asset, f"gives away {wording.kind(leak.asset)}" if leak.asset else "leaks")
     much = loot.amount(edge.finding.loot) if origin.claimed else ""
     price = f"for {wording.count(leak.rating.points, 'query', 'queries')}" if leak.rating.points else "without a query"
-    return f"{who} {lost}{f': {much},' if much else ''} {price} and in {wording.duration(leak.rating.seconds)}."
+    shown = "" if origin.claimed else "; only the truth shows it"
+    return f"{who} {lost}{f': {much},' if much else ''} {price} and in {wording.duration(leak.rating.seconds)}{shown}."
 
 
 def ways(record: Record) -> list[str]:

@@ -128,7 +128,15 @@ def _tried(record: Record) -> str:
 def _totals(record: Record) -> str:
     """Everything that was tried, in a line."""
     verdicts = Counter(finding.verdict for finding in record.findings)
-    ended = [f"{verdicts[verdict]:,} {verdict}" for verdict in Verdict if verdicts[verdict]]
+    many = overview.by_severity(record)
+    rated = f" ({', '.join(f'{count:,} {level}' for level, count in many.items())})"
+    ended = [
+        f"{wording.count(verdicts[verdict], 'leak')}{rated}"
+        if verdict is Verdict.LEAK
+        else f"{verdicts[verdict]:,} {verdict}"
+        for verdict in Verdict
+        if verdicts[verdict]
+    ]
     points = sum(finding.cost.points for finding in record.findings)
     seconds = sum(finding.cost.seconds for finding in record.findings)
     whole = f"{wording.count(len(record.findings), 'attempt')}: {wording.listing(ended)}. " if ended else ""
@@ -144,7 +152,8 @@ def _showcase(found: list[Leak]) -> tuple[pictures.Gallery | None, int]:
             continue
         for figure in finding.figures:
             if isinstance(figure, ImagePairs) and len(figure.left):
-                return pictures.pairs(figure, SHOWN), leak.edge.number
+                sides = f"Left: {figure.left_name}. Right: {figure.right_name}."  # how many there are, the table says
+                return replace(pictures.pairs(figure, SHOWN), note=sides), leak.edge.number
         if won.shape is not None and len(won.X):
             alone = pictures.points(won.X, won.shape, None, "picture won", SHOWN)
             return replace(alone, title="Pictures that came out"), leak.edge.number

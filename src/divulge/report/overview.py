@@ -100,6 +100,12 @@ def counts(record: Record) -> Counter[str]:
     return tally
 
 
+def by_severity(record: Record) -> dict[severity.Severity, int]:
+    """How many leaks are as bad as that, the worst first; none of what there is none of."""
+    tally = Counter(leak.rating.severity for leak in leaks(record))
+    return {level: tally[level] for level in sorted(tally, reverse=True)}
+
+
 def _rank(leak: Leak) -> tuple[int, int, bool, int, int]:
     place = ASSETS.index(leak.asset) if leak.asset in ASSETS else len(ASSETS)
     studied = leak.edge.finding.provenance.role != "attack"

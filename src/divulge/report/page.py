@@ -30,7 +30,7 @@ MEANINGS = {
     Verdict.NOT_APPLICABLE: "what the attack assumes does not hold here, so it says nothing",
     Verdict.FAILED: "the attack applies but did not get to an answer, or the truth shows that its answer is wrong",
 }
-SHOWN = 10
+SHOWN = 7
 "Pairs of pictures of a leak that are seen before its evidence is unfolded: one row."
 FIRST = 2
 "Scores of a leak seen before, those that the truth gave first."

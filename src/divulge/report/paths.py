@@ -62,8 +62,9 @@ class Paths:
 
     @property
     def leading(self) -> list[Edge]:
-        """Leaks, and what they rest on, in the order of the record."""
-        needed = {behind.number for edge in self.leaks for behind in self.behind(edge)}
+        """Leaks but those that the truth alone shows, and what they rest on, in the order of the record."""
+        led = (edge for edge in self.leaks if edge.won or edge.finding.provenance.role != "attack")
+        needed = {behind.number for edge in led for behind in self.behind(edge)}
         return [edge for edge in self.edges if edge.number in needed]
 
     def way(self, edge: Edge) -> list[str]:
@@ -100,7 +101,8 @@ class Paths:
 
     def _edge(self, number: int, finding: Finding[Any]) -> Edge:
         won = finding.provenance.won
-        if finding.provenance.role == "attack" and finding.verdict is Verdict.LEAK and finding.loot is not None:
+        origin = finding.provenance
+        if origin.role == "attack" and origin.claimed and finding.verdict is Verdict.LEAK and finding.loot is not None:
             won = won or f"{finding.loot.kind} {number}"  # an attack called on its own names no loot
             self.kinds.setdefault(won, finding.loot.kind)
         return Edge(number, finding, tuple(finding.provenance.inputs), won if won in self.kinds else "")
