@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Generic, Literal, TypeVar
 
@@ -143,6 +143,11 @@ class Finding(Shown, Generic[Won]):
 
     def __repr__(self) -> str:
         return f"Finding({self.verdict}: {self.summary})"
+
+    def corrected(self, verdict: Verdict, summary: str) -> Finding[Won]:
+        """The same finding where the truth shows more, or less, than the attack said; a note keeps what it said."""
+        said = f"Before the truth was looked at, the attack said: {self.summary}"
+        return replace(self, verdict=verdict, summary=summary, power="", notes=(*self.notes, said))
 
     @classmethod
     def leak(cls, loot: Won, summary: str, **rest: Any) -> Finding[Won]:

@@ -56,20 +56,11 @@ def scored(finding: Finding[Membership], truth: Truth, candidates: Candidates | 
     if compared is None:
         return finding
     if finding.verdict is Verdict.LEAK and compared.contradicts:
-        return replace(
-            finding,
-            verdict=Verdict.FAILED,
-            summary=f"The truth contradicts what the attack claimed: members do not stand out, with {compared.words}.",
-            notes=(*finding.notes, f"Before the truth was looked at, the attack said: {finding.summary}"),
-        )
+        said = f"The truth contradicts what the attack claimed: members do not stand out, with {compared.words}."
+        return finding.corrected(Verdict.FAILED, said)
     if finding.verdict is Verdict.NONE_FOUND and compared.shows:
-        return replace(
-            finding,
-            verdict=Verdict.LEAK,
-            summary=f"The truth shows that members stand out, though the attack could not tell: {compared.words}.",
-            power="",
-            notes=(*finding.notes, f"Before the truth was looked at, the attack said: {finding.summary}"),
-        )
+        said = f"The truth shows that members stand out, though the attack could not tell: {compared.words}."
+        return finding.corrected(Verdict.LEAK, said)
     return doubted(finding, compared) if finding.verdict is Verdict.NONE_FOUND else finding
 
 

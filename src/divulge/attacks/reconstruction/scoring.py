@@ -75,24 +75,15 @@ def scored(finding: Finding[TrainingData], held: Directions, truth: Truth) -> Fi
     scores = {name: finding.scores[name] for name in DECIDING if name in finding.scores}
     if finding.verdict is Verdict.LEAK and not compared.better:
         counts = ", ".join(f"{score.value:.0f} {name} (a useless attack {score.null:.0f})" for name, score in scores.items())
-        return replace(
-            finding,
-            verdict=Verdict.FAILED,
-            summary=f"The truth contradicts what the attack claimed: of the training images it has {counts}.",
-            notes=(*finding.notes, f"Before the truth was looked at, the attack said: {finding.summary}"),
-        )
+        said = f"The truth contradicts what the attack claimed: of the training images it has {counts}."
+        return finding.corrected(Verdict.FAILED, said)
     if finding.verdict is Verdict.NONE_FOUND and compared.better:
         counts = ", ".join(f"{score.value:.0f} {name} (null {score.null:.0f})" for name, score in scores.items())
         if not compared.surely:
             doubt = f"The truth finds little more than a useless attack has, and not beyond doubt: {counts}."
             return replace(finding, summary=f"{finding.summary} {doubt}")
-        return replace(
-            finding,
-            verdict=Verdict.LEAK,
-            summary=f"The truth shows training images among what the attack could not claim: {counts}.",
-            power="",
-            notes=(*finding.notes, f"Before the truth was looked at, the attack said: {finding.summary}"),
-        )
+        said = f"The truth shows training images among what the attack could not claim: {counts}."
+        return finding.corrected(Verdict.LEAK, said)
     return finding
 
 

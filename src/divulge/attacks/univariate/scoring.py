@@ -59,13 +59,11 @@ def scored(
     )
     head = scores.get(HEADLINE)
     if finding.verdict is Verdict.LEAK and head is not None and (head.value < QUARTER or head.value <= head.null):
-        return replace(
-            finding,
-            verdict=Verdict.FAILED,
-            summary=f"The truth contradicts the certificates: {head.value:.0%} of the certified candidates are training "
-            f"points, and a quarter was guaranteed.",
-            notes=(*finding.notes, f"Before the truth was looked at, the attack said: {finding.summary}"),
+        said = (
+            f"The truth contradicts the certificates: {head.value:.0%} of the certified candidates are training points, and "
+            "a quarter was guaranteed."
         )
+        return finding.corrected(Verdict.FAILED, said)
     offered = scores.get(OFFERED)
     if finding.verdict is Verdict.NONE_FOUND and offered is not None:
         many, right = len(found.x), round(offered.value * len(found.x))
@@ -73,13 +71,7 @@ def scored(
             f"of {many} candidates {right} are training points, where {offered.null * many:.2g} of as many drawn evenly are"
         )
         if binom.sf(right - 1, many, offered.null) < CERTAIN:
-            return replace(
-                finding,
-                verdict=Verdict.LEAK,
-                summary=f"The truth shows more than the attack could certify: {said}.",
-                power="",
-                notes=(*finding.notes, f"Before the truth was looked at, the attack said: {finding.summary}"),
-            )
+            return finding.corrected(Verdict.LEAK, f"The truth shows more than the attack could certify: {said}.")
         if right > offered.null * many:
             return replace(finding, summary=f"{finding.summary} By the truth, and not beyond doubt, {said}.")
     return finding
