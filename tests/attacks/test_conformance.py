@@ -118,6 +118,13 @@ def ten_digits() -> Case:
     return (network,), {"training_data": data}
 
 
+def ten_digits_beside_others() -> Case:
+    """What makes no claim is a leak only where training images are told from others."""
+    (network,), truth = ten_digits()
+    others = np.asarray(datasets.load("mnist", samples=310, seed=1).X, dtype=float).reshape(310, -1)
+    return (network,), {**(truth or {}), "candidates": Candidates(others[10:])}
+
+
 def explained_strokes() -> Case:
     """A service of a network that weight decay has trained on known pictures."""
     network, data = victim()
@@ -188,7 +195,7 @@ VICTIMS: dict[str, Callable[[], Case]] = {
     "algorithm": blind_ridge,
     "answer-directions": explained_strokes,
     "blind-surrogate": three_classes_blind,
-    "first-layer-images": ten_digits,
+    "first-layer-images": ten_digits_beside_others,
     "gradient-cancelling": two_clouds,
     "gradient-extraction": explained_network,
     "hyperparameters": ridge,
@@ -197,7 +204,7 @@ VICTIMS: dict[str, Callable[[], Case]] = {
     "linear-extraction": logistic,
     "margin-membership": far_apart,
     "margin-simulation": points_on_a_sphere,
-    "model-inversion": ten_digits,
+    "model-inversion": ten_digits_beside_others,
     "poisoning": zeros_and_eights,
     "poisoning-defences": zeros_and_eights,
     "poisoning-map": two_clouds,

@@ -50,7 +50,7 @@ def _scores(finding: Finding[Any]) -> Iterator[str]:
 
 
 def _verdict(finding: Finding[Any]) -> Iterator[str]:
-    measured = {name: finding.scores[name] for name in finding.measured if name in finding.scores}
+    measured = {name: score for name in finding.measured if (score := finding.scores.get(name)) is not None and score.speaks}
     first = next(iter(measured), "")
     said = finding.summary.lower()
     if finding.verdict is Verdict.LEAK and finding.power:

@@ -40,6 +40,10 @@ class Score:
     interval: tuple[float, float] | None = None
     published: float | None = None
     "The paper's figure for the same quantity."
+    most: float | None = None
+    "The largest that it can be, where there is such a thing: everything was won then."
+    speaks: bool = True
+    "Whether it says how much was won. What that cost, and what the model is like, are worth knowing and say nothing of it."
 
 
 @dataclass(frozen=True)

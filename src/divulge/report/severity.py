@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
-from divulge.contract import Finding, Score, Verdict, Weights, above, surpasses
+from divulge.contract import Finding, Parameters, Score, Verdict, Weights, above, surpasses
 from divulge.report import wording
 from divulge.report.paths import Edge, Paths
 
@@ -41,11 +41,13 @@ HOUR, DAY = 3600.0, 86400.0
 "The same of seconds that the attacks computed."
 PART = 0.1
 "Of what could be won at most: a leak of less is a lower one. Not of records, each of which is somebody's."
+PRECISE = 1e-6
+"Of parameters: to so many digits they are exact for every purpose, and single precision allows no more."
 RULE = (
     "Training data start at critical; membership, parameters and integrity at high; hyperparameters at low. A level lower "
-    "where neither the truth nor an exact check confirms it; a level lower where less than a tenth of what could be won was "
-    f"won (of records each counts); a level lower above {FREE:,} queries or an hour, and one more above {DEAR:,} queries or "
-    "a day."
+    "where neither the truth nor an exact check confirms it, or where the truth alone shows it; a level lower where less "
+    "than a tenth of what could be won was won (of records each counts); "
+    f"a level lower above {FREE:,} queries or an hour, and one more above {DEAR:,} queries or a day."
 )
 "As the report prints it."
 
@@ -98,17 +100,21 @@ def certainty(finding: Finding[Any]) -> tuple[bool, str]:
         if surpasses(first[1]):
             return True, "confirmed by the truth"
         return False, "the truth agrees, by no more than chance may" if above(first[1]) else "the truth does not confirm it"
-    if isinstance(finding.loot, Weights) and finding.loot.exact:
+    loot = finding.loot
+    precise = isinstance(loot, Parameters) and loot.precision is not None and loot.precision <= PRECISE
+    if precise or (isinstance(loot, Weights) and loot.exact):
         return True, "exact, checked at fresh points"
     return False, "claimed by the attack beside its own controls"
 
 
 def headline(finding: Finding[Any]) -> tuple[str, Score] | None:
-    """The score that speaks for a finding: the first that the truth shows to be better than its null, else its first."""
-    measured = [name for name in finding.scores if name in finding.measured]
-    better = [name for name in measured if surpasses(finding.scores[name])]
-    named = better or measured or list(finding.scores)
-    return (named[0], finding.scores[named[0]]) if named else None
+    """The score that speaks for a finding: the first that the truth gave, or another whose interval is better than its null
+    where that one is not; the attack's own first where the truth gave none."""
+    said = [(name, score) for name, score in finding.scores.items() if score.speaks]
+    told = [one for one in said if one[0] in finding.measured]
+    if told and not surpasses(told[0][1]):
+        told = [one for one in told if one[1].interval is not None and surpasses(one[1])] or told
+    return next(iter(told or said), None)
 
 
 def won_share(finding: Finding[Any]) -> float | None:
@@ -116,12 +122,12 @@ def won_share(finding: Finding[Any]) -> float | None:
 
     By the first score that the truth gave, which is what attacks of a kind are compared by.
     """
-    named = next((name for name in finding.scores if name in finding.measured), next(iter(finding.scores), None))
-    if named is None:
+    said = {name: score for name, score in finding.scores.items() if score.speaks}
+    score = next((score for name, score in said.items() if name in finding.measured), next(iter(said.values()), None))
+    if score is None:
         return None
-    score = finding.scores[named]
     if score.better == "lower" and score.value >= 0 and score.null > 0:
         return (score.null - score.value) / score.null
-    if score.better == "higher" and 0 <= score.null < 1 and 0 <= score.value <= 1:
-        return (score.value - score.null) / (1 - score.null)
+    if score.better == "higher" and score.most is not None and score.null < score.most:
+        return (score.value - score.null) / (score.most - score.null)
     return None

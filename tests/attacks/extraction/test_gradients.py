@@ -18,7 +18,7 @@ from divulge import Candidates, Finding, Gradients, Verdict, Weights
 from divulge.arrays import Array
 from divulge.attacks import GradientExtraction
 from divulge.attacks.extraction.readout import Readout
-from divulge.contract import Budget, Context, Explanation, Score
+from divulge.contract import Budget, Context, Explanation
 from divulge.errors import BadInput, TargetFailed
 from divulge.storage import load, save
 
@@ -86,12 +86,22 @@ def test_weights_of_a_copy_that_adds_what_is_linear_by_pairs_of_units_are_compar
     assert "hidden units found" not in finding.scores
 
 
+def test_a_mean_that_is_subtracted_first_is_a_bias_to_who_asks() -> None:
+    (W, b), last = SEVERAL.layers
+    mean = np.linspace(0, 3, 30)
+    true = Weights(((W, b), last), mean=mean)
+    finding = steal(Gradients.of(true), true)
+    assert "hidden units found" not in finding.scores
+    assert finding.scores["largest weight error"].value < 1e-8
+
+
 def test_units_that_the_copy_lacks_are_counted_and_are_no_error_of_the_others() -> None:
     (W, b), last = SEVERAL.layers
     far = replace(SEVERAL, layers=((W, np.where(np.arange(40) < 1, -1e9, b)), last))  # never on where anybody asks
     finding = steal(Gradients.of(far), far)
     assert finding.verdict is Verdict.LEAK
-    assert finding.scores["hidden units found"] == Score(39, 0, "a copy without units", "of 40")
+    found = finding.scores["hidden units found"]
+    assert (found.value, found.null, found.unit) == (39, 0, "of 40")
     assert finding.scores["largest weight error"].value < 1e-8
     assert finding.notes[-1].startswith("1 of the 40 hidden units that the truth has are none of the copy's")
 

@@ -67,6 +67,15 @@ def far_off(finding: Finding[Weights], model: Weights, sizes: Sequence[float] = 
     return max(float(np.abs(loot(finding).predict(s * X) - model.predict(s * X)).max()) / (s * spread) for s in sizes)
 
 
+def test_a_copy_that_the_truth_shows_to_be_another_network_has_failed() -> None:
+    (W, b), (V, c) = weights(*network(12, 8, 2)).layers
+    other = Weights(((W, b), (V, c + np.array([0.0, 3.0]))))
+    finding = ValueExtraction()(Predictions.of(Weights(((W, b), (V, c)))), truth={"weights": other}, context=Context(1))
+    assert finding.provenance.claimed
+    assert finding.verdict is Verdict.FAILED
+    assert finding.summary.startswith("The truth shows that the copy is off by ")
+
+
 @pytest.mark.parametrize(
     ("dimension", "units", "outputs"), [(1, 1, 1), (2, 1, 1), (3, 1, 3), (20, 10, 1), (60, 30, 1), (20, 10, 10), (30, 60, 2)]
 )

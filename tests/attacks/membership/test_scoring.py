@@ -11,7 +11,7 @@ import pytest
 from divulge import Candidates, Membership, TrainingData, Truth, Verdict
 from divulge.arrays import Array
 from divulge.attacks.membership import scoring
-from divulge.contract import Curve, Finding, Histogram, ImagePairs
+from divulge.contract import Curve, Finding, Histogram, ImagePairs, contradictions
 from divulge.errors import BadInput
 
 
@@ -268,6 +268,16 @@ def test_what_chance_may_do_is_said_and_is_no_leak() -> None:
     assert area.interval[0] > area.null
     assert finding.verdict is Verdict.NONE_FOUND
     assert "By the truth members score higher, and not beyond doubt: TPR at 1 % FPR" in finding.summary
+
+
+def test_a_few_members_far_out_are_told_by_the_rate_that_shows_them() -> None:
+    rng = np.random.default_rng(0)
+    scores = rng.standard_normal(6000)
+    scores[:24] += 9
+    X = np.arange(6000.0)[:, None] * np.ones(2)
+    finding = scoring.scored(unclaimed(scores), truth_of(training_data=TrainingData(X[:3000])), Candidates(X))
+    assert contradictions(replace(finding, measured=tuple(finding.scores))) == []
+    assert finding.verdict is Verdict.LEAK or "TPR at 0.1 % FPR" in finding.summary
 
 
 def test_scores_that_know_nothing_are_seldom_said_to_show_a_leak() -> None:

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from divulge.attacks.extraction import undoing
 from divulge.attacks.extraction.oracle import Oracle
-from divulge.attacks.extraction.readout import CLAIM, beside_the_true_units, outputs_are_centred
+from divulge.attacks.extraction.readout import CLAIM, beside_the_true_answers, beside_the_true_units
 from divulge.contract import (
     Array,
     Attack,
@@ -22,7 +22,6 @@ from divulge.contract import (
     Remedy,
     Score,
     Truth,
-    Verdict,
     Weights,
     option_class,
     taxonomies,
@@ -35,7 +34,6 @@ from divulge.solvers.piecewise.residual_search import ResidualExtraction
 from divulge.solvers.piecewise.two_layer import TwoLayer
 
 EXACT = 1e-6  # error, relative to slopes, up to which a copy is called exact: what single precision allows
-WRONG = 1e-2  # of the spread of answers: a copy that the truth shows to be further off is none
 ENOUGH = 8  # fresh points that agree, where a budget ends before all are asked: a copy that may be wrong in half of space
 FRESH = 1000  # points at which a copy is scored
 
@@ -93,25 +91,20 @@ class GradientExtraction(Attack[Gradients, Weights]):
     def score(self, finding: Finding[Weights], held: Gradients, truth: Truth) -> Finding[Weights]:
         if finding.loot is None:
             return finding
-        loot, scores = finding.loot, {}
+        loot = finding.loot
+        scores: dict[str, Score] = {}
         known, points = truth.get(Weights), truth.get(Candidates)
         if known is None or known.dimension != loot.dimension:
             return finding
         known = undoing.explained_part(known, getattr(finding.evidence, "explanation", None))
         X = points.X if points is not None else self._usual(held.dimension)
-        Y, mine_at = known.predict(X), loot.predict(X)
-        if outputs_are_centred(finding):
-            Y = Y - Y.mean(1, keepdims=True)
-        if Y.shape == mine_at.shape:
-            error = float(np.abs(mine_at - Y).max() / np.abs(Y - Y.mean(0)).max())
-            scores["largest error at points"] = Score(error, 1.0, "always answering the mean", better="lower")
-            if finding.verdict is Verdict.LEAK and error > WRONG:
-                said = f"The truth shows that the copy is off by {error:.1g} of the spread of answers. {finding.summary}"
-                finding = replace(finding, verdict=Verdict.FAILED, summary=said)
-            if Y.shape[1] > 1:
-                top = Y.argmax(1)
-                common = float(np.bincount(top).max() / len(top))
-                scores["agreement"] = Score(float((mine_at.argmax(1) == top).mean()), common, "always the most common class")
+        own, finding = finding.scores, beside_the_true_answers(finding, known, X)
+        scores |= {name: score for name, score in finding.scores.items() if name not in own}
+        if scores and len(known.layers[-1][1]) > 1:
+            top = known.predict(X).argmax(1)
+            common = float(np.bincount(top).max() / len(top))
+            agreed = float((loot.predict(X).argmax(1) == top).mean())
+            scores["agreement"] = Score(agreed, common, "always the most common class", most=1.0)
         notes = finding.notes
         if len(known.layers) == len(loot.layers) == 2 and len(known.layers[1][1]) == len(loot.layers[1][1]):
             units, missing = beside_the_true_units(finding, known)
@@ -121,6 +114,7 @@ class GradientExtraction(Attack[Gradients, Weights]):
                 held.dimension,
                 "one query for every weight of a unit",
                 better="lower",
+                speaks=False,
             )
         return replace(finding, scores={**scores, **finding.scores}, notes=notes)
 

@@ -259,7 +259,7 @@ def _share(hits: Array, null: float, null_of: str) -> Score:
     share, n = float(np.mean(hits)), len(hits)
     middle = (share + SURE**2 / (2 * n)) / (1 + SURE**2 / n)
     reach = SURE / (1 + SURE**2 / n) * math.sqrt(share * (1 - share) / n + SURE**2 / (4 * n * n))
-    return Score(share, null, null_of, interval=(max(middle - reach, 0.0), min(middle + reach, 1.0)))
+    return Score(share, null, null_of, interval=(max(middle - reach, 0.0), min(middle + reach, 1.0)), most=1.0)
 
 
 def _curve(reports: Array) -> Curve:

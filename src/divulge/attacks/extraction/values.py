@@ -8,7 +8,13 @@ from typing import Annotated, ClassVar
 import numpy as np
 from pydantic import Field, PositiveInt
 
-from divulge.attacks.extraction.readout import CLAIM, DifferenceBound, Readout, beside_the_true_units
+from divulge.attacks.extraction.readout import (
+    CLAIM,
+    DifferenceBound,
+    Readout,
+    beside_the_true_answers,
+    beside_the_true_units,
+)
 from divulge.contract import (
     Array,
     Attack,
@@ -32,6 +38,7 @@ from divulge.solvers.shared import affine
 
 COARSE_LINES = 4  # after which a copy from answers that are no better than that is given up
 FRESH = 100  # points that have to agree before a copy is called exact: then it may be wrong in 4.6 % of space
+USUAL = 1000  # points at which a copy is scored, where no candidates are known
 ROUNDS = 4  # of asking for more, as up to half of the points of a size may be unreadable: a sixteenth is left
 AGAIN = 0.5  # times as many more, each time another copy is checked: for the same bound at a tenth of the doubt
 SHIFT = "Probabilities stay the same when all logits grow alike, so those of the copy are given with sum 0."
@@ -108,13 +115,17 @@ class ValueExtraction(Attack[Predictions, Weights]):
         loot, known, candidates = finding.loot, truth.get(Weights), truth.get(Candidates)
         if loot is None:
             return finding
+        if known is not None:
+            fits = candidates is not None and candidates.X.shape[1] == loot.dimension
+            usual = self.scale * np.random.default_rng(0).standard_normal((USUAL, loot.dimension))
+            finding = beside_the_true_answers(finding, known, candidates.X if candidates is not None and fits else usual)
         scores, notes = dict(finding.scores), finding.notes
         if known is not None and len(known.layers) == 2 and _shape(known) == _shape(loot):
             units, said = beside_the_true_units(finding, known)
             scores, notes = scores | units, (*notes, *said)
             parameters = sum(W.size + b.size for W, b in known.layers)
             scores["queries per parameter"] = Score(
-                finding.cost.points / parameters, 1.0, "one answer for every unknown weight", better="lower"
+                finding.cost.points / parameters, 1.0, "one answer for every unknown weight", better="lower", speaks=False
             )
         if candidates is not None and known is not None and known.dimension == candidates.X.shape[1] == loot.dimension:
             scores |= _at_candidates(loot.predict(candidates.X), known.predict(candidates.X))
@@ -209,7 +220,7 @@ def _at_candidates(copied: Array, answers: Array) -> dict[str, Score]:
         labels = answers.argmax(1)
         same = float((copied.argmax(1) == labels).mean())
         usual = float(np.bincount(labels).max() / len(labels))
-        return {"agreement at the candidates": Score(same, usual, "always the most frequent class")}
+        return {"agreement at the candidates": Score(same, usual, "always the most frequent class", most=1.0)}
     vary = float(np.linalg.norm(answers - answers.mean(0)))
     off = float(np.linalg.norm(copied - answers)) / (vary or 1.0)
     return {"relative error at the candidates": Score(off, 1.0, "always answering the mean", better="lower")}

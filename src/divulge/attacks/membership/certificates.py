@@ -31,11 +31,11 @@ def certified(finding: Finding[Membership], candidates: Candidates, truth: Truth
     found = near_orthogonal.certificate(X)
     notes, scores = [_words(found), _conditions(network, known)], dict(finding.scores)
     if found.ratio is not None:
-        scores[CEILING] = Score(found.ratio, 1.0, "no certificate", better="lower")
+        scores[CEILING] = Score(found.ratio, 1.0, "no certificate", better="lower", speaks=False)
     member = scoring.members_of(truth, candidates, len(finding.loot.scores), finding.loot.records)
     if member is not None and found.finer and not member.all():
         below = near_orthogonal.bound(X, centred(candidates.X[~member])) < 1
-        scores[BELOW] = Score(float(below.mean()), 0.0, "no certificate")
+        scores[BELOW] = Score(float(below.mean()), 0.0, "no certificate", speaks=False)
     return replace(finding, scores=scores, notes=(*finding.notes, *notes))
 
 

@@ -21,6 +21,7 @@ from divulge.contract import (
     TrainingData,
     Truth,
     Verdict,
+    surpasses,
 )
 from divulge.errors import BadInput
 from divulge.solvers.shared import similarity
@@ -224,16 +225,18 @@ def _scores(groups: _Groups, loot: Membership) -> tuple[dict[str, Score], list[s
             )
             continue
         useless = "scores that know nothing, at a threshold set on these non-members"
-        scores[headline(level)] = Score(at.tpr, at.null, useless, interval=at.interval)
+        scores[headline(level)] = Score(at.tpr, at.null, useless, interval=at.interval, most=1.0)
     area, ends = roc.auc(inside, outside), roc.auc_interval(inside, outside)
-    scores[AUC] = Score(area, 0.5, "scores that know nothing", interval=ends)
+    scores[AUC] = Score(area, 0.5, "scores that know nothing", interval=ends, most=1.0)
     null = roc.advantage_null(len(inside), len(outside))
     largest, ends = roc.advantage(inside, outside), roc.advantage_interval(inside, outside)
-    scores[ADVANTAGE] = Score(largest, null, "the best threshold of scores that know nothing, on average", interval=ends)
+    scores[ADVANTAGE] = Score(
+        largest, null, "the best threshold of scores that know nothing, on average", interval=ends, most=1.0
+    )
     if loot.decisions.any():
         called = loot.decisions[groups.member_rows], loot.decisions[groups.non_member_rows]
         share, ends = roc.balanced_accuracy(*called)
-        scores[ACCURACY] = Score(share, 0.5, "a coin for every record", "balanced", interval=ends)
+        scores[ACCURACY] = Score(share, 0.5, "a coin for every record", "balanced", interval=ends, most=1.0)
     bound = roc.epsilon_bound(inside, outside, DELTA)
     private = "training that gives nothing away"
     scores[EPSILON] = Score(bound.epsilon, 0.0, private, f"(δ = {DELTA:g})", interval=(bound.epsilon, float("inf")))
@@ -248,9 +251,10 @@ def _scores(groups: _Groups, loot: Membership) -> tuple[dict[str, Score], list[s
 
 def _compared(groups: _Groups, scores: dict[str, Score]) -> Comparison:
     deciding = {name: scores[name] for name in (headline(LEVELS[0]), AUC, ACCURACY) if name in scores}
+    others = {name: score for name, score in scores.items() if name not in deciding and surpasses(score)}
     words = ", ".join(
         f"{name} {score.value:.2g} ({score.interval[0]:.2g} to {score.interval[1]:.2g}; null {score.null:.2g})"
-        for name, score in deciding.items()
+        for name, score in (*deciding.items(), *others.items())
         if score.interval is not None
     )
     better = any(score.interval is not None and score.interval[0] > score.null for score in deciding.values())
@@ -259,7 +263,7 @@ def _compared(groups: _Groups, scores: dict[str, Score]) -> Comparison:
     beyond = at is not None and at.interval[0] > at.fpr_interval[1]  # whatever the threshold's own false alarms are
     shows = beyond or roc.auc_interval(inside, outside, SURE)[0] > 0.5
     unseen = len(inside) < FEW and scores[AUC].value > scores[AUC].null  # better than chance, of too few to be sure
-    return Comparison(shows, better, not better and not unseen, f"{words}, on {groups.sizes}")
+    return Comparison(shows, better or bool(others), not better and not unseen, f"{words}, on {groups.sizes}")
 
 
 def _exposed(groups: _Groups) -> str:

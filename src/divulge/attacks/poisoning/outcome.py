@@ -144,7 +144,7 @@ class Measured:
 
     def scores(self) -> dict[str, Score]:
         outcome, measure = self.outcome, f"{self.where} {self.outcome.learner.measure}"
-        most = 1.0 if outcome.learner.classes is not None else np.inf  # no more than all points are wrong
+        most = 1.0 if outcome.learner.classes is not None else None  # no more than all points are wrong
         own = _mean(self.errors[outcome.own][:, -1], float(self.nulls[outcome.own][:, -1].mean()), FLIPPED, most)
         scores = {measure: own}
         for name, errors in self.errors.items():
@@ -154,17 +154,17 @@ class Measured:
         if {"learned", "cross-validated"} <= self.errors.keys():
             ratios = self.errors["learned"][:, -1].mean() / max(self.mean("cross-validated"), 1e-12)
             scores[f"{measure} re-tuned, in that of the penalty tuned on clean data"] = Score(
-                float(ratios), 1.0, "re-tuning that changes nothing"
+                float(ratios), 1.0, "re-tuning that changes nothing", speaks=False
             )
         if "learned" in self.errors:
             found = outcome.strengths("learned").mean(axis=2)
             scores["growth of the penalty's logarithm"] = _mean(
-                found[:, -1] - found[:, 0], 0.0, "a penalty that does not answer"
+                found[:, -1] - found[:, 0], 0.0, "a penalty that does not answer", speaks=False
             )
             spreads = [_spread(outcome, "learned"), _spread(outcome, "weak") if "weak" in self.errors else np.ones(1)]
             scores["spread of the weights, poisoned in clean, re-tuned"] = _mean(
                 spreads[0], float(spreads[1].mean()),
-                "the weakest penalty" if "weak" in self.errors else "weights that stay", better="lower",
+                "the weakest penalty" if "weak" in self.errors else "weights that stay", better="lower", speaks=False,
             )  # fmt: skip
         return scores
 
@@ -239,13 +239,15 @@ def paired_p_value(ours: Array, others: Array) -> float:
     return float(stats.ttest_rel(ours, others, alternative="greater").pvalue)
 
 
-def _mean(values: Array, null: float, null_of: str, most: float = np.inf, **rest: Any) -> Score:
+def _mean(values: Array, null: float, null_of: str, most: float | None = None, **rest: Any) -> Score:
     mean = float(np.mean(values))
     if len(values) < 2 or float(np.std(values)) == 0:
-        return Score(mean, null, null_of, **rest)
+        return Score(mean, null, null_of, most=most, **rest)
     half = float(stats.t.ppf(0.5 + CONFIDENCE / 2, len(values) - 1) * np.std(values, ddof=1) / len(values) ** 0.5)
     low = max(mean - half, 0.0) if (values >= 0).all() else mean - half
-    return Score(mean, null, null_of, interval=(low, min(mean + half, most)), **rest)
+    return Score(
+        mean, null, null_of, interval=(low, mean + half if most is None else min(mean + half, most)), most=most, **rest
+    )
 
 
 def _spread(outcome: Outcome, setting: Setting) -> Array:

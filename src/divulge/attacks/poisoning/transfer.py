@@ -36,8 +36,9 @@ class Transferred(Measured):
 
     def scores(self) -> dict[str, Score]:
         _, plain, poisoned = (float(each.mean()) for each in self.wrong)
+        most = 1.0 if self.outcome.learner.classes is not None else None
         rest = {f"{name}, {self._of}": score for name, score in super().scores().items()}
-        return {f"{self.where} {self.outcome.learner.measure}": Score(poisoned, plain, FLIPPED)} | rest
+        return {f"{self.where} {self.outcome.learner.measure}": Score(poisoned, plain, FLIPPED, most=most)} | rest
 
     def notes(self) -> list[str]:
         return [f"{self._of.capitalize()}: {note[:1].lower()}{note[1:]}" for note in super().notes()]

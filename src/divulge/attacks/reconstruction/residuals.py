@@ -35,7 +35,7 @@ def residual(held: Weights, known: TrainingData, non_members: Array | None) -> t
         f"({mine.kinks:.1%} of units and points are at one). Layers between the first and the last are not counted: most "
         "training hardly moves them."
     )
-    return Score(mine.total, null, null_of, better="lower"), note
+    return Score(mine.total, null, null_of, better="lower", speaks=False), note
 
 
 def _sides(y: Array | None, held: Weights, X: Array) -> Array | None:

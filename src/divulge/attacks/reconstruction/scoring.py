@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy.stats import hypergeom
 
 from divulge.attacks.reconstruction import measuring, residuals
 from divulge.attacks.reconstruction.claims import Claims
@@ -57,8 +58,10 @@ FIRST_LAYER = "first-layer weights as images"
 NON_MEMBERS = "non-members in place of the reconstructions"
 FEW = 10
 "Fewer reconstructions have no random points between them: one in 28 has NCC > 0.9 with one of five, in 1,300 of ten."
-SURE = 3
-"Standard errors by which two counts surely differ."
+LEVELS = (0.99, GOOD, FAIR)
+"NCC from which a training image counts as hit, where hits on training images are compared with hits on non-members."
+CERTAIN = 1e-3
+"Chance that so many of the images hit are training images, below which a leak is beyond doubt."
 MIXED = 1000  # reconstructions mixed into one random point of their span, at most, for the time it takes
 ROWS = 2000  # first-layer weights taken for pictures, at most: the largest
 OTHERS = 10_000  # non-members that a reconstruction is ranked among, at most
@@ -79,10 +82,10 @@ def scored(finding: Finding[TrainingData], held: Directions, truth: Truth) -> Fi
         return finding.corrected(Verdict.FAILED, said)
     if finding.verdict is Verdict.NONE_FOUND and compared.better:
         counts = ", ".join(f"{score.value:.0f} {name} (null {score.null:.0f})" for name, score in scores.items())
-        if not compared.surely:
-            doubt = f"The truth finds little more than a useless attack has, and not beyond doubt: {counts}."
+        if compared.preferred is None:
+            doubt = f"The truth finds more than a useless attack has, and not beyond doubt: {counts}."
             return replace(finding, summary=f"{finding.summary} {doubt}")
-        said = f"The truth shows training images among what the attack could not claim: {counts}."
+        said = f"The truth shows training images in what the attack could not claim: {compared.preferred}."
         return finding.corrected(Verdict.LEAK, said)
     return finding
 
@@ -150,7 +153,7 @@ def _claims_right(X: Array, claimed: Claims, compared: Compared, scale: Scale) -
     low, high = (len(X) * float(end[0]) for end in roc.bounds(np.array([right]), len(X)))
     said = f"{right} of the {len(X)} claimed are right at NCC > {claimed.right_at:g}; {claimed.expected:.1f} were expected"
     said += ", which the truth contradicts." if high < claimed.expected else "."
-    return Score(right, len(X) * nulls[worst], worst, f"of {len(X)} claimed", interval=(low, high)), said
+    return Score(right, len(X) * nulls[worst], worst, f"of {len(X)} claimed", interval=(low, high), most=len(X)), said
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,8 +165,8 @@ class Compared:
     scores: Mapping[str, Score]
     better: bool
     "Whether they have more of the training images than anything useless has."
-    surely: bool
-    "Whether that is beyond doubt: by far more images, or by one to the pixel where nothing useless has any."
+    preferred: str | None
+    "Of how many images hit how many are training images, where chance does not explain that; known beside non-members only."
     others: Array | None
     "As many non-members as there are training images."
 
@@ -176,15 +179,12 @@ class Compared:
         useless = _useless(mine.found, held, scale, non_members, rng)
         nulls = {name: scale.measure(X, pairs) for name, X, pairs in useless if name not in without}
         scores = _scores(mine, nulls, scale)
-        deciding = [scores[name] for name in DECIDING if name in scores]
-        better = any(score.value > score.null for score in deciding)
-        surely = any(map(_far_apart, deciding)) or scores[PIXELS].value > scores[PIXELS].null == 0
+        better = any(scores[name].value > scores[name].null for name in DECIDING if name in scores)
         if non_members is None:
-            return cls(mine, nulls, scores, better, surely, None)
+            return cls(mine, nulls, scores, better, None, None)
         others = _drawn(non_members, len(scale.originals), rng).astype(mine.found.dtype)
-        alike = similarity.ncc(mine.found, others)
-        prefers = _prefers_members(mine, nulls, alike[similarity.matched(alike)])
-        return cls(mine, nulls, scores, better or prefers, surely or prefers, others)
+        preferred = _preferred(mine, nulls, scale.originals, _drawn(non_members, OTHERS, rng).astype(mine.found.dtype))
+        return cls(mine, nulls, scores, better or preferred is not None, preferred, others)
 
     def control_words(self, scale: Scale) -> str:
         """How many non-members the same reconstructions hit."""
@@ -245,7 +245,8 @@ def _scores(mine: Measure, nulls: Mapping[str, Measure], scale: Scale) -> dict[s
         digits, unit = (0, f"of {len(scale.originals)}") if name in counts else (2, "")
         rest = ", ".join(f"{null} {value:.{digits}f}" for null, value in values.items() if null != first)
         null_of = f"{first} (others: {rest})" if rest else first
-        scores[name] = Score(float(statistic(mine)), values[first], null_of, unit)
+        most = len(scale.originals) if name in counts else 1.0
+        scores[name] = Score(float(statistic(mine)), values[first], null_of, unit, most=most)
     return scores
 
 
@@ -280,22 +281,21 @@ def _rank(mine: Measure, scale: Scale, others: Array) -> Score:
     )
 
 
-def _far_apart(score: Score) -> bool:
-    """Whether a count is above its null by more than two counts of the same thing differ."""
-    return score.value - score.null > SURE * math.sqrt(score.value + score.null)
+def _preferred(mine: Measure, nulls: Mapping[str, Measure], originals: Array, others: Array) -> str | None:
+    """What of the images that reconstructions hit are training images, if more than chance explains, and than a null hits.
 
-
-def _prefers_members(mine: Measure, nulls: Mapping[str, Measure], control: Array) -> bool:
-    """Whether reconstructions hit far more training images than as many non-members, and more than any other null does.
-
-    Where all pictures are alike, as digits are, a thousand of them hit many training images; those hit as many non-members.
+    Where all pictures are alike, as digits are, a thousand of them hit many training images, and non-members as often: of
+    all images hit, whichever reconstruction hits them, the share of training images is that of all images looked at, and
+    their number hypergeometric.
     """
-    for level in (GOOD, FAIR):
-        hits, strange = int(np.sum(mine.ncc > level)), int(np.sum(control > level))
-        others = max((int(np.sum(null.ncc > level)) for name, null in nulls.items() if name != NON_MEMBERS), default=0)
-        if hits > others and hits - strange > SURE * math.sqrt(hits + strange):
-            return True
-    return False
+    hits = similarity.ncc(mine.found, originals).max(axis=0), similarity.ncc(mine.found, others).max(axis=0)
+    for level in LEVELS:
+        inside, outside = (int(np.sum(best > level)) for best in hits)
+        useless = max((int(np.sum(null.ncc > level)) for name, null in nulls.items() if name != NON_MEMBERS), default=0)
+        chance = hypergeom.sf(inside - 1, len(originals) + len(others), len(originals), inside + outside)
+        if inside > useless and chance < CERTAIN / len(LEVELS):
+            return f"{inside} of {len(originals)} are there at NCC > {level:g}, and of {len(others):,} non-members {outside}"
+    return None
 
 
 def _drawn(X: Array, count: int, rng: np.random.Generator) -> Array:

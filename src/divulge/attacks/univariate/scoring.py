@@ -67,12 +67,12 @@ def scored(
     offered = scores.get(OFFERED)
     if finding.verdict is Verdict.NONE_FOUND and offered is not None:
         many, right = len(found.x), round(offered.value * len(found.x))
-        said = (
-            f"of {many} candidates {right} are training points, where {offered.null * many:.2g} of as many drawn evenly are"
-        )
-        if binom.sf(right - 1, many, offered.null) < CERTAIN:
+        near = max(NEAR, found.tolerance) * float(np.ptp(truth))
+        chance = _covered(truth, near, float(truth.min()), float(truth.max()))  # who guesses keeps to where the data are
+        said = f"of {many} candidates {right} are training points, where {chance * many:.2g} of as many drawn among them are"
+        if binom.sf(right - 1, many, chance) < CERTAIN:
             return finding.corrected(Verdict.LEAK, f"The truth shows more than the attack could certify: {said}.")
-        if right > offered.null * many:
+        if offered.value > offered.null:
             return replace(finding, summary=f"{finding.summary} By the truth, and not beyond doubt, {said}.")
     return finding
 
@@ -87,11 +87,11 @@ def _scores(found: Found, truth: Array, margin_points: Array) -> tuple[dict[str,
     certified, certain = found.certified, found.certain
     scores: dict[str, Score] = {}
     if certified.any():
-        scores[HEADLINE] = Score(float(right[certified].mean()), chance, EVENLY)
+        scores[HEADLINE] = Score(float(right[certified].mean()), chance, EVENLY, most=1.0)
     if certain.any():
-        scores["precision of those certain each"] = Score(float(right[certain].mean()), chance, EVENLY)
+        scores["precision of those certain each"] = Score(float(right[certain].mean()), chance, EVENLY, most=1.0)
     if len(found.x):
-        scores[OFFERED] = Score(float((_distance(found.x, truth) <= near).mean()), chance, EVENLY)
+        scores[OFFERED] = Score(float((_distance(found.x, truth) <= near).mean()), chance, EVENLY, most=1.0)
     if len(margin_points):
         for name, x in {
             "margin points found": found.x,
@@ -99,12 +99,12 @@ def _scores(found: Found, truth: Array, margin_points: Array) -> tuple[dict[str,
         }.items():
             share = float((_distance(margin_points, x) <= near).mean()) if len(x) else 0.0
             null = 1 - (1 - min(2 * near / width, 1.0)) ** len(x)
-            scores[name] = Score(share, null, f"{len(x)} {EVENLY}")
+            scores[name] = Score(share, null, f"{len(x)} {EVENLY}", most=1.0)
     windows = found.all_windows
     if windows:
         held = [bool(right[one.members].any()) for one in windows]
         null = float(np.mean([1 - (1 - chance) ** len(one.members) for one in windows]))
-        scores["windows with a training point"] = Score(float(np.mean(held)), null, f"as many {EVENLY}")
+        scores["windows with a training point"] = Score(float(np.mean(held)), null, f"as many {EVENLY}", most=1.0)
     notes = [f"{len(margin_points)} of {len(truth)} training points are on the margin."]
     return scores, notes
 
@@ -131,8 +131,8 @@ def _assumptions(network: Weights, x: Array, y: Array, values: Array) -> tuple[d
         f"{always or 'no'} {'unit is' if always <= 1 else 'units are'} on at all of them; theorem 3.3 needs both.",
     ]
     scores = {
-        "KKT residual at the margin points": Score(left, 1.0, "no points at all", better="lower"),
-        "residual at all training points, roughly": Score(roughly, 1.0, "no points at all", better="lower"),
+        "KKT residual at the margin points": Score(left, 1.0, "no points at all", better="lower", speaks=False),
+        "residual at all training points, roughly": Score(roughly, 1.0, "no points at all", better="lower", speaks=False),
     }
     return scores, notes
 

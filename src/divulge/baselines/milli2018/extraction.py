@@ -90,9 +90,11 @@ class PublishedExtraction(Baseline[Gradients, Weights]):
             f"The {self.units} hidden units follow from {queries} {kind}, {queries / self.units:.1f} a unit; "
             f"the copy agrees with {len(X)} fresh answers to {error:.0e}.",
             scores={
-                "queries per unit": Score(queries / self.units, held.dimension + 1.0, ONE_A_QUERY, better="lower"),
+                "queries per unit": Score(
+                    queries / self.units, held.dimension + 1.0, ONE_A_QUERY, better="lower", speaks=False
+                ),
                 "queries over h log2 h": Score(
-                    queries / law, (held.dimension + 1) * self.units / law, ONE_A_QUERY, better="lower"
+                    queries / law, (held.dimension + 1) * self.units / law, ONE_A_QUERY, better="lower", speaks=False
                 ),
                 ERROR: Score(error, 1.0, MEAN, better="lower"),
             },
