@@ -2,12 +2,14 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from divulge.contract import Access, Finding, Holding, Hyperparameters, Membership, Provenance, Record, TrainingData, Verdict
 from divulge.report.headline import sentences
+from divulge.report.opening import opening
 from divulge.report.paths import Paths
 
 
@@ -85,10 +87,29 @@ def test_no_leak_is_evidence_about_these_attacks_only() -> None:
     ]
 
 
+def test_what_was_won_on_the_way_is_no_evidence_of_resistance() -> None:
+    about = Provenance("a", inputs={"model": "h"}, asset="training_data")
+    means: Finding[Any] = Finding.means(TrainingData(np.zeros((3, 4))), "directions", provenance=about)
+    record = Record("", holdings(model="predictions"), (means,))
+    assert sentences(record) == ["What was won gives nothing away by itself."]
+    (line,) = [one for one in opening(record).assets if one.heading == "Training data"]
+    assert line.summary == "A step towards it was won, and no attack went on from there."
+    both = Record("", holdings(model="predictions"), (means, nothing("none found")))
+    assert sentences(both)[1].startswith("No leak found by the one attack that ran")
+
+
+def test_a_leak_that_the_truth_alone_shows_does_not_hide_what_it_started_from() -> None:
+    won = leak(["model"], "weights of model")
+    shown = leak(["weights of model"], "membership of model")
+    shown = replace(shown, provenance=replace(shown.provenance, won="", claimed=False))
+    record = Record("", holdings(model="predictions", **{"weights of model": "weights"}), (won, shown))
+    assert [edge.number for edge in Paths(record).ends] == [1]
+
+
 @pytest.mark.parametrize("verdicts", [(), ("not applicable",), ("failed", "not applicable")])
 def test_where_nothing_ran_to_its_end_nothing_is_claimed(verdicts: tuple[str, ...]) -> None:
     record = Record("", holdings(model="predictions"), tuple(map(nothing, verdicts)))
-    assert sentences(record)[0] == "No attack ran to its end: nothing is known of what this gives away."
+    assert sentences(record)[0] == "No attack came to an answer that holds: nothing is known of what this gives away."
 
 
 def test_an_attack_called_on_its_own_still_has_a_headline() -> None:

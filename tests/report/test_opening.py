@@ -12,11 +12,13 @@ from divulge.contract import (
     Finding,
     Holding,
     Hyperparameters,
+    Parameters,
     Provenance,
     Record,
     Remedy,
     Score,
     TrainingData,
+    Trial,
     Weights,
 )
 from divulge.report import overview, severity
@@ -24,7 +26,7 @@ from divulge.report.opening import SHOWN, opening
 from divulge.report.paths import Paths
 from divulge.report.severity import FREE, RULE, Severity
 
-BETTER = Score(0.9, 0.1, "a guess")
+BETTER = Score(0.9, 0.1, "a guess", most=1.0)
 IMAGES = TrainingData(np.zeros((3, 4)), shape=(2, 2))
 RECORDS = TrainingData(np.zeros((3, 4)))
 
@@ -74,7 +76,7 @@ def test_an_exact_copy_confirms_itself() -> None:
 
 
 def test_a_small_share_is_a_level_lower_but_of_records_each_counts() -> None:
-    little = {"recovered": Score(0.05, 0.01, "a guess")}
+    little = {"recovered": Score(0.05, 0.01, "a guess", most=1.0)}
     layers = ((np.eye(2), np.zeros(2)), (np.ones((1, 2)), np.zeros(1)))
     assert rated(leak(scores=little)) == Severity.CRITICAL
     assert rated(leak(Weights(layers), scores=little)) == Severity.MEDIUM
@@ -161,6 +163,39 @@ def test_a_way_back_through_a_circle_ends() -> None:
     paths = Paths(record)
     assert paths.behind(paths.edges[0]) == paths.edges[::-1]
     assert overview.counts(record)["leaks"] == 2
+
+
+def test_what_a_defence_was_asked_counts_too() -> None:
+    one = leak(points=10)
+    record = Record("", (Holding("model", "gradients", "", ""),), (one,), trials=(Trial("absolute", ("model",), (one,)),))
+    assert "The whole audit asked 20 queries" in opening(record).totals
+
+
+def test_pictures_that_the_truth_denies_are_not_counted_as_won() -> None:
+    right = Score(2, 0, "a guess", "of 3 claimed", interval=(0.3, 2.97), most=3)
+    record = Record("", (Holding("model", "gradients", "", ""),), (leak(IMAGES, scores={"recovered": right}),))
+    assert ": 2 of 3 pictures claimed, without a query" in opening(record).lead
+    all_right, to_the_pixel = replace(right, value=3, interval=(0.9, 3.0)), Score(1, 0, "a guess", "of 3", most=3)
+    record = replace(record, findings=(leak(IMAGES, scores={"recovered": all_right, "pixel-exact": to_the_pixel}),))
+    assert ": 3 pictures, without a query" in opening(record).lead
+
+
+@pytest.mark.parametrize(("precision", "level"), [(1e-12, Severity.HIGH), (1e-3, Severity.MEDIUM)])
+def test_parameters_to_many_digits_confirm_themselves(precision: float, level: Severity) -> None:
+    assert rated(leak(Parameters(np.ones(3), np.zeros(1), precision=precision), measured=False)) == level
+
+
+def test_neither_a_price_nor_a_property_of_the_model_speaks_for_a_leak() -> None:
+    cheap = {"queries": Score(0.1, 1.0, "one each", better="lower", speaks=False), "recovered": Score(0.0, 2.0, "a guess")}
+    finding = leak(scores=cheap)
+    assert severity.headline(finding) == ("recovered", cheap["recovered"])
+    assert severity.certainty(finding) == (False, "the truth does not confirm it")
+
+
+def test_a_share_is_of_the_most_and_not_of_whatever_unit() -> None:
+    for unit in (1, 100):
+        finding = leak(Weights(((np.eye(2), np.zeros(2)),)), scores={"recovered": Score(0.5 * unit, 0.45 * unit, "a guess")})
+        assert severity.won_share(finding) is None
 
 
 def test_verdicts_are_counted_in_a_line(record: Record) -> None:

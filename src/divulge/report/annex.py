@@ -36,10 +36,6 @@ class Listed:
     "Entries about models such as these that no finding speaks of."
 
 
-Found = defaultdict[TaxonomyId, list[tuple[int, Finding[Any]]]]
-"Under each id, the findings with their numbers."
-
-
 def lists(record: Record) -> list[Listed]:
     """Every list that divulge knows, then those that only plug-ins or older runs name."""
     under: dict[tuple[str, str], dict[TaxonomyId, list[tuple[int, Finding[Any]]]]] = defaultdict(lambda: defaultdict(list))

@@ -37,14 +37,15 @@ def sentences(record: Record) -> list[str]:
     found = overview.leaks(record)
     if found:
         return [worst(found[0], paths), *ways(record)]
-    tally = Counter(finding.verdict for finding in record.findings if finding.provenance.role == "attack")
-    said = []
+    attacks = [finding for finding in record.findings if finding.provenance.role == "attack"]
+    tally = Counter(finding.verdict for finding in attacks if not finding.onward)
+    said = ["What was won gives nothing away by itself."] if any(finding.onward for finding in attacks) else []
     if tally[Verdict.NONE_FOUND]:
         one = tally[Verdict.NONE_FOUND] == 1
         ran, these = ("one attack", "this attack") if one else (f"{tally[Verdict.NONE_FOUND]} attacks", "these attacks")
         said.append(f"No leak found by the {ran} that ran: evidence of resistance to {these} only.")
-    elif tally or not record.findings:
-        said.append("No attack ran to its end: nothing is known of what this gives away.")
+    elif not said and (tally or not record.findings):
+        said.append("No attack came to an answer that holds: nothing is known of what this gives away.")
     if tally[Verdict.FAILED]:
         said.append(f"{wording.count(tally[Verdict.FAILED], 'attack')} failed, which says nothing either way.")
     return said or ["No attack was run, and what was run instead shows no leak."]
@@ -61,7 +62,7 @@ def worst(leak: Leak, paths: Paths) -> str:
     opening = _OPENINGS.get(paths.kinds.get(first, ""), "What is held")
     who = f"{opening} (`{first}`)" if first else opening
     lost = _LOST.get(leak.asset, f"gives away {wording.kind(leak.asset)}" if leak.asset else "leaks")
-    much = loot.amount(edge.finding.loot) if origin.claimed else ""
+    much = loot.won(edge.finding)
     price = f"for {wording.count(leak.rating.points, 'query', 'queries')}" if leak.rating.points else "without a query"
     shown = "" if origin.claimed else "; only the truth shows it"
     return f"{who} {lost}{f': {much},' if much else ''} {price} and in {wording.duration(leak.rating.seconds)}{shown}."

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, fields, is_dataclass
+from typing import Any
 
 import numpy as np
 
-from divulge.contract import Access, Array, Hyperparameters, Membership, Poison, TrainingData, Weights
+from divulge.contract import Access, Array, Finding, Hyperparameters, Membership, Poison, TrainingData, Weights
 from divulge.report import pictures, wording
 
 MOST = 10
@@ -50,6 +51,17 @@ def amount(loot: Access | None) -> str:
         what = "picture" if pictures.drawable(loot.shape) else "point" if isinstance(loot, Poison) else "record"
         return wording.count(len(loot.X), f"contributed {what}" if isinstance(loot, Poison) else what)
     return ""
+
+
+def won(finding: Finding[Any]) -> str:
+    """The same of what an attack claimed; where the first score that the truth gave is of fewer of them, how many."""
+    loot, much = finding.loot, amount(finding.loot)
+    if not finding.provenance.claimed:
+        return ""
+    right = next((score for name, score in finding.scores.items() if name in finding.measured and score.speaks), None)
+    if isinstance(loot, TrainingData) and right is not None and right.most == len(loot.X) != right.value:
+        return f"{right.value:,.0f} of {much} claimed"
+    return much
 
 
 def _hyperparameters(loot: Hyperparameters) -> Loot:

@@ -23,6 +23,7 @@ from markupsafe import Markup, escape
 
 from divulge.contract import ASSETS, Access, Figure, Finding, ImagePairs, Record, Verdict
 from divulge.report import headline, loot, opening, overview, pictures, scores, severity, wording
+from divulge.report.markup import code
 from divulge.report.paths import Paths
 
 ROOM = 1_500_000
@@ -172,11 +173,6 @@ def _at_home(svg: str, title: str) -> str:
     return svg.replace("<svg ", f'<svg role="img" aria-label="{escape(title)}" style="max-width:100%;height:auto" ', 1)
 
 
-def _code(text: str) -> Markup:
-    """Text with `names` set as code; everything in it is escaped first."""
-    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
-
-
 def _filled(part: str, **values: Any) -> str:
     return _environment().get_template("notebook.html.jinja").render(part=part, seen=SEEN, **values)
 
@@ -191,6 +187,6 @@ def _environment() -> jinja2.Environment:
     )
     environment.filters.update(
         number=wording.number, interval=wording.interval, duration=wording.duration, count=wording.count,
-        kind=wording.kind, attack=wording.attack, shorten=wording.shorten, code=_code, safely=Markup,
+        kind=wording.kind, attack=wording.attack, shorten=wording.shorten, code=code, safely=Markup,
     )  # fmt: skip
     return environment

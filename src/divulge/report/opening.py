@@ -91,8 +91,7 @@ def _line(asset: Asset) -> Line:
 def _won(leak: Leak) -> str:
     """What was won, counted; in the attack's own words where the truth alone shows it, or where it cannot be counted."""
     finding = leak.edge.finding
-    much = loot.amount(finding.loot) if finding.provenance.claimed else ""
-    return much or wording.shorten(finding.summary, LONG)
+    return loot.won(finding) or wording.shorten(finding.summary, LONG)
 
 
 def _score(leak: Leak) -> str:
@@ -110,12 +109,13 @@ def _nothing(asset: Asset) -> str:
         f"{wording.count(asset.tried[verdict], 'attempt')} {said}"
         for verdict, said in (
             (Verdict.NONE_FOUND, "found nothing"),
-            (Verdict.FAILED, "failed, which says nothing"),
+            (Verdict.FAILED, "failed (which says nothing)"),
             (Verdict.NOT_APPLICABLE, "did not apply"),
         )
         if asset.tried[verdict]
     ]
-    said = wording.listing(parts) or "nothing that was held allows an attack on it"
+    nothing = "a step towards it was won, and no attack went on from there" if asset.steps else ""
+    said = wording.listing(parts) or nothing or "nothing that was held allows an attack on it"
     return f"{said[:1].upper()}{said[1:]}."
 
 
@@ -137,8 +137,9 @@ def _totals(record: Record) -> str:
         for verdict in Verdict
         if verdicts[verdict]
     ]
-    points = sum(finding.cost.points for finding in record.findings)
-    seconds = sum(finding.cost.seconds for finding in record.findings)
+    everything = [*record.findings, *(finding for trial in record.trials for finding in trial.findings)]
+    points = sum(finding.cost.points for finding in everything)
+    seconds = sum(finding.cost.seconds for finding in everything)
     whole = f"{wording.count(len(record.findings), 'attempt')}: {wording.listing(ended)}. " if ended else ""
     return f"{whole}The whole audit asked {wording.count(points, 'query', 'queries')} and took {wording.duration(seconds)}."
 

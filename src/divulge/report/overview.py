@@ -41,6 +41,8 @@ class Asset:
     "Leaks of it, worst first."
     tried: Counter[Verdict]
     "How the attempts on it ended."
+    steps: int = 0
+    "Things that were won on the way to it, and are no leak by themselves."
 
     @property
     def leaks(self) -> int:
@@ -63,10 +65,11 @@ def assets(record: Record) -> list[Asset]:
             name,
             groups([leak for leak in found if leak.asset == name]),
             Counter(edge.finding.verdict for edge in paths.edges if of[edge.number] == name and not edge.finding.onward),
+            sum(of[edge.number] == name and edge.finding.onward for edge in paths.edges),
         )
         for name in names
     ]
-    return [asset for asset in told if asset.name in ASSETS or asset.tried]
+    return [asset for asset in told if asset.name in ASSETS or asset.tried or asset.steps]
 
 
 def groups(found: Sequence[Leak]) -> tuple[Group, ...]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -15,10 +14,11 @@ from typing import Any
 
 import jinja2
 import vl_convert
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from divulge.contract import Finding, ImagePairs, Record, Verdict
 from divulge.report import annex, canvas, charts, graph, loot, overview, pictures, scores, severity, trials, wording
+from divulge.report.markup import code
 from divulge.report.opening import heading, opening
 from divulge.report.paths import Edge, Paths
 from divulge.report.scores import Row
@@ -195,14 +195,9 @@ def _environment() -> jinja2.Environment:
     )
     environment.filters.update(
         number=wording.number, precise=wording.precise, interval=wording.interval, duration=wording.duration,
-        count=wording.count, kind=wording.kind, value=wording.value, style=graph.style, code=_code,
+        count=wording.count, kind=wording.kind, value=wording.value, style=graph.style, code=code,
     )  # fmt: skip
     return environment
-
-
-def _code(text: str) -> Markup:
-    """Text with `names` set as code; everything in it is escaped first."""
-    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
 
 
 def _hash(content: str) -> str:

@@ -57,7 +57,7 @@ class Paths:
     @property
     def ends(self) -> list[Edge]:
         """Leaks whose loot served no further leak: where the ways end. What is no attack leads nowhere."""
-        used = {name for edge in self.leaks for name in edge.sources}
+        used = {name for edge in self.leaks if edge.won for name in edge.sources}
         return [edge for edge in self.leaks if edge.won and edge.won not in used]
 
     @property

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from divulge.contract import Finding, Holding, Record, Trial, Verdict
+from divulge.contract import Holding, Record, Trial, Verdict
 from divulge.report import overview, severity, wording
 from divulge.report.paths import Edge, Paths
 from divulge.report.severity import Rating, Severity
@@ -107,10 +107,9 @@ def tables(record: Record) -> list[Table]:
 
 def table(record: Record, trial: Trial) -> Table:
     paths = Paths(record)
-    before = {_key(edge.finding): (edge, severity.rate(edge, paths)) for edge in _touched(paths, trial)}
-    later = Paths(behind(record, trial))
-    ran = {_key(finding) for finding in trial.findings}
-    after = {_key(edge.finding): (edge, severity.rate(edge, later)) for edge in later.edges if _key(edge.finding) in ran}
+    before = {_key(edge, paths): (edge, severity.rate(edge, paths)) for edge in _touched(paths, trial)}
+    later, ran = Paths(behind(record, trial)), {id(finding) for finding in trial.findings}
+    after = {_key(edge, later): (edge, severity.rate(edge, later)) for edge in later.edges if id(edge.finding) in ran}
     rows = [_row(before.get(key), after.get(key)) for key in dict.fromkeys((*before, *after))]
     rows.sort(key=lambda row: -max(_level(row.before), _level(row.after) - 0.5))
     leaks = [row for row in rows if row.before.leak]
@@ -121,7 +120,8 @@ def table(record: Record, trial: Trial) -> Table:
     kept = tuple(Kept(name, wording.number(a), wording.number(b)) for name, (a, b) in trial.kept.items())
     return Table(
         trial.defence, trial.guarded, tuple(name for name in held if name not in trial.guarded), tuple(rows), kept,
-        len(leaks), remaining, new, trial.partial, _sentence(trial, len(leaks), remaining, new),
+        len(leaks), remaining, new, trial.partial,
+        _sentence(trial, len(leaks), remaining, new, len(paths.leaks) - len(leaks)),
     )  # fmt: skip
 
 
@@ -137,17 +137,22 @@ def best(record: Record) -> Trial | None:
     for number, trial in enumerate(record.trials):
         left = _left(behind(record, trial))
         if not trial.partial and left < without:
-            ranked.append((cost(trial) > DEAR, *left, cost(trial), number))
+            price = cost(trial)
+            ranked.append((price is None or price > DEAR, *left, 1.0 if price is None else price, number))
     return record.trials[min(ranked)[-1]] if ranked else None
 
 
-def cost(trial: Trial) -> float:
-    """The most that users lose of accuracy or fit; of labels where neither was measured; 0 where nothing was."""
-    for shares in (("accuracy", "R²"), ("answers with the same label",)):
-        lost = [before - after for name, (before, after) in trial.kept.items() if name.startswith(shares)]
-        if lost:
-            return max(0.0, *lost)
-    return 0.0
+def cost(trial: Trial) -> float | None:
+    """The most that users lose of accuracy, fit or explanations, and of labels where accuracy is unknown.
+
+    None where nothing was measured, and of a limit: who needs more answers gets none.
+    """
+    if trial.told.get("name") == "query-limit":
+        return None
+    lost = {name: before - after for name, (before, after) in trial.kept.items()}
+    right = any(name.startswith(("accuracy", "R²")) for name in lost)
+    told = [less for name, less in lost.items() if not (right and name.startswith("answers with the same label"))]
+    return max(0.0, *told) if told else None
 
 
 def _left(record: Record) -> tuple[int, int]:
@@ -189,8 +194,18 @@ def _touched(paths: Paths, trial: Trial) -> list[Edge]:
     return [edge for edge in paths.edges if not set(paths.roots(edge)).isdisjoint(trial.guarded)]
 
 
-def _key(finding: Finding[Any]) -> tuple[str, ...]:
-    return (finding.provenance.attack, *finding.provenance.inputs)
+def _key(edge: Edge, paths: Paths) -> str:
+    """The attack and the ways to what it started from: names of loot are given in the order in which it was won."""
+    ways = (_way(name, paths, len(paths.makers)) for name in edge.sources)
+    return f"{edge.finding.provenance.attack}({', '.join(ways)})"
+
+
+def _way(name: str, paths: Paths, steps: int) -> str:
+    """What a thing was won by and from, back to what was held at the start."""
+    maker = paths.makers.get(name)
+    if maker is None or not steps:
+        return repr(name)
+    return f"{maker.finding.provenance.attack}({', '.join(_way(source, paths, steps - 1) for source in maker.sources)})"
 
 
 def _row(before: tuple[Edge, Rating] | None, after: tuple[Edge, Rating] | None) -> Row:
@@ -221,20 +236,29 @@ def _level(side: Side) -> float:
     return float(Severity[side.severity.upper()]) if side.severity else 0.0
 
 
-def _sentence(trial: Trial, before: int, remaining: int, new: int) -> str:
+def _sentence(trial: Trial, before: int, remaining: int, new: int, others: int) -> str:
     name = phrase(trial.told, trial.defence)
     if trial.partial:
         return f"Behind {name} the audit is not finished: run it again, with more time or queries where those ran out."
-    said = f"{remaining} of {before} leaks {'remains' if remaining == 1 else 'remain'}"
+    reach = " that it can touch" if others else ""
+    said = f"{remaining} of {f'the {before}' if others else before} leaks{reach} {'remains' if remaining == 1 else 'remain'}"
     if before < 2:
-        said = f"the one leak {'remains' if remaining else 'is gone'}" if before else "there was no leak to stop"
+        said = f"the one leak{reach} {'remains' if remaining else 'is gone'}" if before else "there was no leak to stop"
     if new:
         said += f", and {new} that {'was' if new == 1 else 'were'} none before"
     return f"Behind {name}, {said}; {_use(trial)}."
 
 
 def _use(trial: Trial) -> str:
-    """What matters most of what users keep."""
+    """What matters most of what users keep, and explanations besides where they turn away."""
+    said = _first(trial)
+    turned = [one for one in trial.kept.items() if one[0].startswith("cosine") and one[1][0] - one[1][1] > DEAR]
+    told = [_moved(name, *both) for name, both in turned if name not in said]
+    limit = ["what a limit costs who needs more answers was not measured"] if trial.told.get("name") == "query-limit" else []
+    return "; ".join([said, *told, *limit])
+
+
+def _first(trial: Trial) -> str:
     for share in SHARES:
         found = [(name, both) for name, both in trial.kept.items() if name.startswith(share)]
         if len(found) > FEW:
@@ -248,6 +272,7 @@ def _use(trial: Trial) -> str:
 
 
 def _moved(name: str, before: float, after: float) -> str:
+    s = "" if name.startswith("answers") else "s"
     if wording.number(before) == wording.number(after):
-        return f"{name} stays {wording.number(after)}"
-    return f"{name} {'falls' if after < before else 'rises'} from {wording.number(before)} to {wording.number(after)}"
+        return f"{name} stay{s} {wording.number(after)}"
+    return f"{name} {'fall' if after < before else 'rise'}{s} from {wording.number(before)} to {wording.number(after)}"
