@@ -10,10 +10,23 @@ from typing import Any
 import numpy as np
 import pytest
 
-from divulge import Fitted, Gradients, Hyperparameters, Predictions, TrainingData, Verdict, Weights, audit, cli
+from divulge import Fitted, Gradients, Hyperparameters, Predictions, TrainingData, Verdict, Weights, audit, cli, usefulness
 from divulge.attacks import Surrogate
 from divulge.auditing import Audit, reopen
-from divulge.contract import Access, Array, Budget, Candidates, Cost, Finding, Parameters, Trial
+from divulge.contract import (
+    Access,
+    Array,
+    Budget,
+    Candidates,
+    Cost,
+    Finding,
+    Holding,
+    Parameters,
+    Provenance,
+    Record,
+    Trial,
+    Truth,
+)
 from divulge.errors import BadInput
 from divulge.report import trials
 from divulge.runner import Nobody
@@ -115,6 +128,79 @@ def test_a_defence_that_users_cannot_afford_is_best_only_where_nothing_else_help
     assert trials.cost(replace(cheap, kept={"answers with the same label of api": (1.0, 0.5)})) == 0.5
 
 
+def test_what_ruins_explanations_is_dear_and_a_limit_has_no_known_cost() -> None:
+    record = tried(["rounding=3", "rounding=2"]).record
+    cheap, other = record.trials
+    turned = replace(other, kept={"accuracy": (0.9, 0.9), "cosine of the explanations": (1.0, 0.04)})
+    assert trials.cost(turned) == pytest.approx(0.96)
+    assert trials.best(replace(record, trials=(turned, cheap))) is cheap
+    said = trials.table(replace(record, trials=(turned,)), turned).sentence
+    assert said.endswith("accuracy stays 0.9; cosine of the explanations falls from 1 to 0.04.")
+    limit = replace(cheap, told={"name": "query-limit", "points": 1})
+    assert trials.cost(limit) is None
+    assert trials.best(replace(record, trials=(limit, cheap))) is cheap
+    said = trials.table(replace(record, trials=(limit,)), limit).sentence
+    assert said.endswith("what a limit costs who needs more answers was not measured.")
+    assert trials.cost(replace(cheap, kept={})) is None
+
+
+def test_noise_on_probabilities_costs_only_the_labels_that_it_changes() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((200, 3))
+
+    def likely(X: Array) -> Array:
+        return np.asarray(1 / (1 + np.exp(-8 * X[:, 0])))
+
+    y = (X[:, 0] > 0).astype(int)
+    plain = Predictions(likely, 3)
+    kept = usefulness.measured(
+        plain, Predictions(lambda X: likely(X) + 0.01 * rng.standard_normal(len(X)), 3),
+        Truth({"candidates": Candidates(X, y)}), {}, Budget(),
+    )  # fmt: skip
+    assert kept["accuracy"][0] == 1
+    assert kept["accuracy"][1] > 0.95
+
+
+def test_explanations_that_a_defence_makes_nothing_have_nothing_in_common() -> None:
+    plain = np.random.default_rng(0).standard_normal((40, 3))
+    gone = np.where(np.arange(40)[:, None] < 39, 0, plain)
+    assert usefulness._cosine(plain, gone, np.zeros((40, 1))) == pytest.approx(1 / 40)
+    assert usefulness._cosine(np.zeros((40, 3)), gone, np.zeros((40, 1))) == 1
+
+
+def test_findings_are_paired_by_the_way_to_what_they_start_from_and_not_by_its_name() -> None:
+    """Where the first extraction fails behind a defence, the loot of the second takes its name."""
+
+    def step(attack: str, source: str, won: str, loot: Access, verdict: Verdict = Verdict.LEAK) -> Finding[Any]:
+        about = Provenance(attack, inputs={source: "hash"}, won=won, asset=loot.asset)
+        if verdict is not Verdict.LEAK:
+            return Finding.not_applicable("No.", provenance=replace(about, won="", claimed=False))
+        return Finding.leak(loot, "Won.", provenance=about)
+
+    data = TrainingData(np.zeros((3, 4)))
+    holdings = (Holding("api", "gradients", "", ""), Holding("weights of api", "weights", "", "", "first"))
+    before = (
+        step("first", "api", "weights of api", NETWORK), step("span", "weights of api", "data of api", data),
+        step("second", "api", "weights of api by second", NETWORK),
+        step("span", "weights of api by second", "data of api by second", data),
+    )  # fmt: skip
+    after = (
+        step("first", "api", "", NETWORK, Verdict.NOT_APPLICABLE), step("second", "api", "weights of api", NETWORK),
+        step("span", "weights of api", "data of api", data),
+    )  # fmt: skip
+    more = (
+        Holding("weights of api by second", "weights", "", "", "second"),
+        Holding("data of api", "training_data", "", "", "span"),
+        Holding("data of api by second", "training_data", "", "", "span"),
+    )  # fmt: skip
+    trial = Trial("absolute", ("api",), after, {}, {"name": "absolute"})
+    table = trials.table(Record("", (*holdings, *more), before, trials=(trial,)), trial)
+    assert (table.before, table.remaining, table.new) == (4, 2, 0)
+    sides = {(row.attack, row.inputs): (row.before.verdict, row.after.verdict) for row in table.rows}
+    assert sides["span", ("weights of api",)] == ("leak", "not reached")
+    assert sides["span", ("weights of api by second",)] == ("leak", "leak")
+
+
 def test_a_limit_counts_for_every_attack_alone_and_running_into_it_is_an_answer(tmp_path: Path) -> None:
     found = tried("query-limit=60", attacks=LIMITED, out=tmp_path / "run")
     (trial,) = found.record.trials
@@ -212,7 +298,7 @@ def test_rounding_and_noise_stand_before_what_is_released_too() -> None:
     (trial,) = found.record.trials
     assert [finding.verdict for finding in found.findings] == [Verdict.LEAK]
     assert verdicts(trial)["hyperparameters"] != "leak"
-    fit, rounded = trial.kept["R² on the training data"]
+    fit, rounded = trial.kept["R² on data"]
     assert 0.9 < rounded < fit
 
 
@@ -394,6 +480,6 @@ def test_points_of_another_width_measure_nothing_and_those_that_fit_are_taken() 
     known = {"candidates": Candidates(*points())}
     found = audit(held, known, attacks=["gradient-extraction"], defend="rounding=2")
     assert set(found.record.trials[0].kept) == {
-        "R² on the training data of model", "accuracy of api", "answers with the same label of api",
+        "R² on data of model", "accuracy of api", "answers with the same label of api",
         "cosine of the explanations of api",
     }  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import math
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -139,8 +140,9 @@ def test_nothing_is_computed_for_nobody() -> None:
 
 
 def test_the_first_picture_is_shown_at_once_and_the_next_not_before_a_while(
-    weights: Weights, tmp_path: Path, showing: Showing
+    weights: Weights, tmp_path: Path, showing: Showing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(runner, "PREVIEW_SECONDS", math.inf)
     made: list[int] = []
 
     def preview(number: int) -> Preview:

@@ -154,7 +154,7 @@ class Again:
 
     def _measure(self) -> bool:
         """What the defence costs users; False where the budget or a silent server leaves it unknown."""
-        held = [thing.access for thing in self.things if thing.access is not None]
+        held = {thing.name: thing.access for thing in self.things if thing.access is not None}
         for thing in self.things:
             if thing.name not in self.guarded or thing.access is None:
                 continue

@@ -100,13 +100,13 @@ class Cell:
 
     def log(self, sentence: str) -> None:
         self.lines.append(("", sentence))
-        self._update()
+        self._update(now=self.bar is None)  # between attacks and after the last one nothing may come any more
 
     def ends(self, step: Step, finding: Finding[Any], kept: bool) -> None:
         again = " (kept from an earlier run)" if kept else ""
         self.lines.append((finding.verdict.value, f"{_called(step)}{again}: {finding.summary}"))
         self.bar = None
-        self._update(now=True)  # nothing may come after the last one
+        self._update(now=True)
 
     def sent(self, rows: int, requests: int) -> None:
         self.traffic = f"{rows:,} rows sent in {requests:,} requests" if requests else ""

@@ -49,7 +49,8 @@ def parameters(record: Record) -> dict[str, str]:
 def metrics(record: Record) -> dict[str, float]:
     """How much leaked, what it cost, and the headline score of every leak beside its null; what is no number is left out."""
     found: dict[str, float] = {f"divulge.{key}": float(n) for key, n in thresholds.count(record).items()}
-    costs = [finding.cost for finding in record.findings]
+    behind = (finding for trial in record.trials for finding in trial.findings)
+    costs = [finding.cost for finding in (*record.findings, *behind)]
     besides = list(record.sent.values())
     found["divulge.points"] = sum(cost.points for cost in costs)
     found["divulge.rows"] = sum(cost.rows for cost in costs) + sum(rows for rows, _ in besides)

@@ -16,7 +16,7 @@ import joblib
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from divulge.contract import Access, Budget, Context, Cost, Finding, Preview, Truth, Verdict
+from divulge.contract import Access, Budget, Context, Cost, Finding, Preview, Provenance, Truth, Verdict
 from divulge.contract.context import Forgetful, Memory, Task, one_by_one
 from divulge.contract.service import SCORING, Account, charged, services
 from divulge.errors import BadInput, BudgetSpent, StorageError, TargetFailed, sentence
@@ -149,6 +149,8 @@ class Runner:
             asker=self.key(step),
             show=_Shown(step, self.observer),
         )
+        unclaimed = Provenance(step.attack.name, claimed=False)
+        before, start = self.budget.points, time.perf_counter()
         try:
             with one_blas_thread():
                 return self._checked(step, step.attack.attempt(_accesses(step), context))
@@ -157,12 +159,14 @@ class Runner:
         except BadInput as error:
             if step.choices == 1 and not any(held.path for held in step.inputs):
                 raise  # the auditor's own mistake; what an attack won, or a pair that does not fit, is nobody's
-            return Finding.not_applicable(sentence(error))
+            return Finding.not_applicable(sentence(error), provenance=unclaimed)
         except Exception as error:  # one attack's bug must not cost the audit its other findings
             self._remember_failure(step)
             sent = [service.sent_for(self.key(step)) for service in services(_accesses(step))[:1]]
-            cost = Cost(rows=sent[0][0], requests=sent[0][1]) if sent else Cost()
-            return Finding.failed(sentence(f"{type(error).__name__}: {error}"), partial=True, cost=cost)
+            rows, requests = sent[0] if sent else (0, 0)
+            cost = Cost(self.budget.points - before, time.perf_counter() - start, rows, requests)
+            said = sentence(f"{type(error).__name__}: {error}")
+            return Finding.failed(said, partial=True, cost=cost, provenance=unclaimed)
 
     def _checked(self, step: Step, finding: Finding[Any]) -> Finding[Any]:
         """The finding, unless a server's model was replaced while it was made: then it is of neither."""

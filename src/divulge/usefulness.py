@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,7 +30,7 @@ EXPLAINED = 40
 "The same of explanations, of which a defence may compute each from many."
 ACCURACY, FIT, SAME, COSINE = "accuracy", "R²", "answers with the same label", "cosine of the explanations"
 ON_TRAINING = " on the training data"
-"Where no other labels are known."
+"Where the truth knows no other labels; points that are merely held are named."
 
 Kept = dict[str, tuple[float, float]]
 Ask = Callable[[Array], Array]
@@ -46,13 +46,14 @@ class Points:
     "What is added to the name of a measure."
 
 
-def measured(plain: Access, guarded: Access, truth: Truth, held: Iterable[Access], budget: Budget) -> Kept:
+def measured(plain: Access, guarded: Access, truth: Truth, held: Mapping[str, Access], budget: Budget) -> Kept:
     """Name of a measure -> what it is without the defence and with it; nothing where no points are known.
 
     Truth comes first, and there candidates, which are no training points as a rule; then what the attacker holds; of each
     what has labels. A server is asked at the cost of scoring.
     """
-    points = _points(plain, [truth.get(Candidates), truth.get(TrainingData), *held])
+    known = [("", truth.get(Candidates)), (ON_TRAINING, truth.get(TrainingData))]
+    points = _points(plain, [*known, *((f" on {name}", access) for name, access in held.items())])
     if points is None:
         return {}
     kept: Kept = {}
@@ -66,20 +67,21 @@ def measured(plain: Access, guarded: Access, truth: Truth, held: Iterable[Access
     return {**_compared(before[0], after[0], before[1], points.where, _task(plain)), **kept}
 
 
-def _points(access: Access, known: Iterable[Access | None]) -> Points | None:
+def _points(access: Access, known: Iterable[tuple[str, Access | None]]) -> Points | None:
     """The first with labels, else the first without: as many of its points as are looked at, drawn evenly."""
     width = _width(access)
     fitting = [
-        one for one in known
+        (where, one) for where, one in known
         if isinstance(one, Candidates | TrainingData) and isinstance(one.X, np.ndarray) and width in (None, one.X.shape[1])
     ]  # fmt: skip
-    found = next((one for one in fitting if one.y is not None), fitting[0] if fitting else None)
-    if found is None or not len(found.X):
+    if not fitting:
+        return None
+    where, found = next((one for one in fitting if one[1].y is not None), fitting[0])
+    if not len(found.X):
         return None
     chosen = np.random.default_rng(0).permutation(len(found.X))[:MOST]
-    trained = found.y is not None and isinstance(found, TrainingData)
     y = None if found.y is None else np.asarray(found.y)[chosen]
-    return Points(np.asarray(found.X, float)[chosen], y, ON_TRAINING if trained else "")
+    return Points(np.asarray(found.X, float)[chosen], y, "" if y is None else where)
 
 
 def _width(access: Access) -> int | None:
@@ -125,7 +127,10 @@ def _compared(before: Array, after: Array, y: Array | None, where: str, task: st
     if task == "numbers" or (task == "either" and one and y is not None and not few):
         fits = y is not None and y.shape[:1] == before.shape[:1] and np.size(y) == before.size and np.ptp(y) > 0
         return {FIT + where: (_fit(before, y), _fit(after, y))} if fits else {}
-    labels, changed = _labels(before), _labels(after)
+    bar = (
+        0.5 if one and before.min() >= 0 and before.max() <= 1 else 0.0
+    )  # of a probability, which noise takes out of [0, 1]
+    labels, changed = _labels(before, bar), _labels(after, bar)
     kept: Kept = {}
     if y is not None and few:
         true = _numbered(y, max(2, before.shape[1]))
@@ -150,12 +155,9 @@ def _numbered(y: Array, classes: int) -> Array:
     return np.unique(y, return_inverse=True)[1]
 
 
-def _labels(outputs: Array) -> Array:
-    """The class that is answered: the largest output, or the second of two where one output is positive, or likely."""
-    if outputs.shape[1] > 1:
-        return np.asarray(outputs.argmax(axis=1))
-    likely = outputs.min() >= 0 and outputs.max() <= 1
-    return np.asarray(outputs[:, 0] > (0.5 if likely else 0)).astype(int)
+def _labels(outputs: Array, bar: float) -> Array:
+    """The class that is answered: the largest output, or the second of two where one output is above the bar."""
+    return np.asarray(outputs.argmax(axis=1) if outputs.shape[1] > 1 else outputs[:, 0] > bar).astype(int)
 
 
 def _fit(outputs: Array, y: Any) -> float:
@@ -165,8 +167,10 @@ def _fit(outputs: Array, y: Any) -> float:
 
 
 def _cosine(before: Array, after: Array, values: Array) -> float:
-    """Mean over points of what the explanation of the top class has in common with itself."""
+    """Mean over points of what the explanation of the top class has in common with itself; of one made 0, nothing."""
     top = np.asarray(values).reshape(len(before), -1).argmax(axis=1)
     one, other = ((told[np.arange(len(told)), top] if told.ndim == 3 else told) for told in map(np.asarray, (before, after)))
-    sizes = np.linalg.norm(one, axis=1) * np.linalg.norm(other, axis=1)
-    return float(np.mean(np.sum(one * other, axis=1)[sizes > 0] / sizes[sizes > 0])) if (sizes > 0).any() else 0.0
+    told = np.linalg.norm(one, axis=1) > 0
+    sizes = np.linalg.norm(one[told], axis=1) * np.linalg.norm(other[told], axis=1)
+    alike = np.sum(one[told] * other[told], axis=1) / np.where(sizes > 0, sizes, 1)
+    return float(alike.mean()) if told.any() else 1.0
