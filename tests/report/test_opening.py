@@ -8,8 +8,11 @@ import pytest
 
 from divulge.contract import (
     ASSETS,
+    Access,
+    Copy,
     Cost,
     Finding,
+    Fitted,
     Holding,
     Hyperparameters,
     Parameters,
@@ -202,3 +205,30 @@ def test_verdicts_are_counted_in_a_line(record: Record) -> None:
     totals = opening(record).totals
     assert totals.startswith("6 attempts: 3 leaks (1 high, 1 medium, 1 low), 1 none found, 1 not applicable and 1 failed.")
     assert "132,645 queries" in totals
+
+
+COPY = Copy("two-layer", {"weight": np.eye(4)}, (4,), 4, agreement=0.985)
+LAYERS = ((np.eye(2), np.zeros(2)), (np.ones((1, 2)), np.zeros(1)))
+
+
+def test_the_parameters_themselves_come_before_a_cheaper_copy() -> None:
+    exact = leak(Weights(LAYERS, exact=True), points=311, measured=False)
+    record = Record("", (Holding("model", "gradients", "", ""),), (leak(COPY, points=300), exact))
+    opened = opening(record)
+    assert opened.lead.startswith("An open explanation endpoint (`model`) gives its parameters away: 9 parameters, exact,")
+    (line,) = [one for one in opened.assets if one.leaks]
+    assert (line.summary, line.leaks) == ("9 parameters, exact", 2)
+
+
+@pytest.mark.parametrize(
+    ("won", "said"),
+    [
+        (COPY, "can be copied: a copy that agrees on 98.5 % of check points, without a query"),
+        (Fitted("elastic_net", coef=np.ones(3)), "gives away which algorithm trained it: the learner, elastic net, without"),
+        (Parameters(np.ones(3), np.zeros(1), precision=1e-12), "gives its parameters away: 4 parameters, exact, without"),
+        (Parameters(np.ones(3), np.zeros(1), precision=2e-3), "4 parameters, to 0.002 of the largest, without"),
+    ],
+)
+def test_what_was_won_is_named_for_what_it_is(won: Access, said: str) -> None:
+    record = Record("", (Holding("model", "predictions", "", ""),), (leak(won),))
+    assert said in opening(record).lead

@@ -25,6 +25,8 @@ _LOST = {
     "hyperparameters": "gives its hyperparameters away",
 }
 "What it means to lose an asset."
+_LOST_TO = {"copy": "can be copied", "fitted": "gives away which algorithm trained it"}
+"The same, where what was won is less than the asset itself."
 _REACHED = {"membership": "tells who was in the training data"}
 "What it means to win a thing, where its name alone says little."
 _WON = {"poison": "poison that raises the model's error"}
@@ -62,6 +64,7 @@ def worst(leak: Leak, paths: Paths) -> str:
     opening = _OPENINGS.get(paths.kinds.get(first, ""), "What is held")
     who = f"{opening} (`{first}`)" if first else opening
     lost = _LOST.get(leak.asset, f"gives away {wording.kind(leak.asset)}" if leak.asset else "leaks")
+    lost = _LOST_TO.get(edge.finding.loot.kind, lost) if edge.finding.loot is not None else lost
     much = loot.won(edge.finding)
     price = f"for {wording.count(leak.rating.points, 'query', 'queries')}" if leak.rating.points else "without a query"
     shown = "" if origin.claimed else "; only the truth shows it"

@@ -4,12 +4,25 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, fields, is_dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
-from divulge.contract import Access, Array, Finding, Hyperparameters, Membership, Poison, TrainingData, Weights
-from divulge.report import pictures, wording
+from divulge.contract import (
+    Access,
+    Array,
+    Copy,
+    Finding,
+    Fitted,
+    Hyperparameters,
+    Membership,
+    Parameters,
+    Poison,
+    TrainingData,
+    Weights,
+)
+from divulge.report import pictures, severity, wording
 
 MOST = 10
 "Records named of those that look most like members."
@@ -43,8 +56,14 @@ def amount(loot: Access | None) -> str:
     if isinstance(loot, Hyperparameters):
         return wording.listing([f"{name} = {wording.precise(value)}" for name, value in loot.values.items()])
     if isinstance(loot, Weights):
-        total = wording.count(sum(W.size + b.size for W, b in loot.layers), "parameter")
-        return f"{total}, {'exact' if loot.exact else 'in a copy'}"
+        return f"{_parameters(loot)}, {'exact' if loot.exact else 'in a copy'}"
+    if isinstance(loot, Parameters):
+        digits = "exact" if severity.exact(loot) else f"to {wording.number(loot.precision)} of the largest"
+        return f"{_parameters(loot)}, {digits}"
+    if isinstance(loot, Copy):
+        return f"a copy {_agreeing(loot)}"
+    if isinstance(loot, Fitted):
+        return f"the learner, {wording.kind(loot.learner)}"
     if isinstance(loot, Membership):
         return f"{int(loot.decisions.sum()):,} of {wording.count(len(loot.decisions), 'candidate')} called members"
     if isinstance(loot, TrainingData | Poison):
@@ -82,9 +101,18 @@ def _weights(loot: Weights) -> Loot:
     rows = tuple(
         (str(number), wording.shape(W.shape), f"{W.size + b.size:,}") for number, (W, b) in enumerate(loot.layers, 1)
     )
-    total = wording.count(sum(W.size + b.size for W, b in loot.layers), "parameter")
-    copied = "exact" if loot.exact else f"a copy that agrees on {wording.number(100 * loot.agreement)} % of check points"
-    return Loot(loot.kind, ("layer", "weights (units × inputs)", "parameters"), rows, note=f"{total}, {copied}.")
+    copied = "exact" if loot.exact else f"a copy {_agreeing(loot)}"
+    note = f"{_parameters(loot)}, {copied}."
+    return Loot(loot.kind, ("layer", "weights (units × inputs)", "parameters"), rows, note=note)
+
+
+def _parameters(loot: Weights | Parameters) -> str:
+    learned = (loot.coef, loot.intercept, loot.dual_coef) if isinstance(loot, Parameters) else chain(*loot.layers)
+    return wording.count(sum(np.size(array) for array in learned if array is not None), "parameter")
+
+
+def _agreeing(loot: Weights | Copy) -> str:
+    return f"that agrees on {wording.number(100 * loot.agreement)} % of check points"
 
 
 def _membership(loot: Membership) -> Loot:

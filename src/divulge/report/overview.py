@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from divulge.contract import ASSETS, Record, Remedy, Verdict
+from divulge.contract import ASSETS, Copy, Fitted, Record, Remedy, Verdict, Weights
 from divulge.report import severity
 from divulge.report.paths import Edge, Paths
 from divulge.report.severity import Rating
@@ -89,7 +89,8 @@ def remedy(found: Sequence[Leak]) -> tuple[Leak, Remedy] | None:
 
 
 def leaks(record: Record) -> list[Leak]:
-    """Worst first; of equals the dearer asset, then what an attack rather than a study shows, then the cheaper one."""
+    """Worst first; of equals the dearer asset, then what an attack rather than a study shows, then the thing itself rather
+    than a copy or a name of it, then the cheaper one."""
     paths = Paths(record)
     found = [Leak(edge, severity.asset_of(edge.finding), severity.rate(edge, paths)) for edge in paths.leaks]
     return sorted(found, key=_rank)
@@ -109,7 +110,8 @@ def by_severity(record: Record) -> dict[severity.Severity, int]:
     return {level: tally[level] for level in sorted(tally, reverse=True)}
 
 
-def _rank(leak: Leak) -> tuple[int, int, bool, int, int]:
+def _rank(leak: Leak) -> tuple[int, int, bool, bool, int, int]:
     place = ASSETS.index(leak.asset) if leak.asset in ASSETS else len(ASSETS)
-    studied = leak.edge.finding.provenance.role != "attack"
-    return -leak.rating.severity, place, studied, leak.rating.points, leak.edge.number
+    studied, won = leak.edge.finding.provenance.role != "attack", leak.edge.finding.loot
+    lesser = isinstance(won, Copy | Fitted) or (isinstance(won, Weights) and not won.exact)
+    return -leak.rating.severity, place, studied, lesser, leak.rating.points, leak.edge.number

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
-from divulge.contract import Finding, Parameters, Score, Verdict, Weights, above, surpasses
+from divulge.contract import Access, Finding, Parameters, Score, Verdict, Weights, above, surpasses
 from divulge.report import wording
 from divulge.report.paths import Edge, Paths
 
@@ -100,11 +100,16 @@ def certainty(finding: Finding[Any]) -> tuple[bool, str]:
         if surpasses(first[1]):
             return True, "confirmed by the truth"
         return False, "the truth agrees, by no more than chance may" if above(first[1]) else "the truth does not confirm it"
-    loot = finding.loot
-    precise = isinstance(loot, Parameters) and loot.precision is not None and loot.precision <= PRECISE
-    if precise or (isinstance(loot, Weights) and loot.exact):
+    if exact(finding.loot):
         return True, "exact, checked at fresh points"
     return False, "claimed by the attack beside its own controls"
+
+
+def exact(loot: Access | None) -> bool:
+    """Whether parameters are those of the model for every purpose, as the attack itself checked."""
+    if isinstance(loot, Weights):
+        return loot.exact
+    return isinstance(loot, Parameters) and loot.precision <= PRECISE
 
 
 def headline(finding: Finding[Any]) -> tuple[str, Score] | None:
