@@ -140,7 +140,18 @@ def test_one_attack_that_did_not_apply_to_many_things_is_one_row(record: Record)
     table = re.findall(r'<table role="table" class="attempts">.*?</table>', page, re.DOTALL)[0]
     assert table.count("<tr role") == 2  # its heading, and the row
     assert "network 0; network 1; network 2" in text(table)
-    assert "So or nearly so for all 3." in text(table)
+    assert "The same for all 3." in text(table)
+
+
+def test_attempts_stand_together_only_where_their_reasons_differ_in_nothing_but_numbers(record: Record) -> None:
+    univariate = record.findings[4]
+    said = ("precise to 5e-03, 1e-05 is needed", "precise to 0.1, 1e-05 is needed", "it has two hidden layers")
+    many = tuple(replace(univariate, summary=summary) for summary in said)
+    page = report.render(replace(record, findings=many))
+    table = re.findall(r'<table role="table" class="attempts">.*?</table>', page, re.DOTALL)[0]
+    assert table.count("<tr role") == 3
+    assert "precise to 5e-03, 1e-05 is needed The same for both, with other numbers." in text(table)
+    assert "it has two hidden layers" in text(table)
 
 
 def test_one_leak_of_many_things_is_one_section(record: Record) -> None:

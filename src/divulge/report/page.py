@@ -83,11 +83,20 @@ class Chapter:
 
 @dataclass(frozen=True)
 class Attempts:
-    """What one attack tried to no avail, with one verdict, wherever it did."""
+    """What one attack tried to no avail, wherever it ended so for the same reason."""
 
     title: str
     verdict: Verdict
     sections: list[Section]
+
+    @property
+    def alike(self) -> str:
+        """How far the first one's reason is that of all."""
+        if len(self.sections) == 1:
+            return ""
+        other = len({(section.finding.summary, section.finding.power) for section in self.sections}) > 1
+        all_of_them = "both" if len(self.sections) == 2 else f"all {len(self.sections)}"
+        return f"The same for {all_of_them}{', with other numbers' if other else ''}."
 
 
 def render(record: Record) -> str:
@@ -154,13 +163,15 @@ def _chapter(asset: overview.Asset, sections: dict[int, Section]) -> Chapter:
 
 
 def _attempts(sections: Sequence[Section]) -> list[Attempts]:
-    """Grouped by attack and verdict, in the order of the verdicts."""
-    gathered: dict[tuple[Verdict, str], list[Section]] = {}
+    """Grouped by attack, verdict and reason but for its numbers, in the order of the verdicts; an attack's rows together."""
+    gathered: dict[tuple[Verdict, str], dict[str, list[Section]]] = {}
     for section in sections:
-        gathered.setdefault((section.finding.verdict, section.title), []).append(section)
+        finding = section.finding
+        reason = wording.without_numbers(f"{finding.summary}\n{finding.power}")
+        gathered.setdefault((finding.verdict, section.title), {}).setdefault(reason, []).append(section)
     order = list(Verdict)
     ordered = sorted(gathered.items(), key=lambda item: order.index(item[0][0]))
-    return [Attempts(title, verdict, together) for (verdict, title), together in ordered]
+    return [Attempts(title, verdict, together) for (verdict, title), reasons in ordered for together in reasons.values()]
 
 
 def _summary(attempts: Sequence[Attempts]) -> str:

@@ -105,5 +105,10 @@ def shape(sides: Sequence[int]) -> str:
     return " × ".join(f"{side:,}" for side in sides) or "one number"
 
 
+def without_numbers(text: str) -> str:
+    """The same sentence for all numbers in it."""
+    return re.sub(r"\d(?:[\d.,]*\d)?(?:e[+-]?\d+)?", "0", text)
+
+
 def shorten(text: str, length: int = 300) -> str:
     return text if len(text) <= length else text[: length - 1].rstrip() + "…"
