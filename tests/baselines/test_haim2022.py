@@ -118,8 +118,7 @@ def test_images_stored_as_weights_are_a_leak_once_the_truth_is_known() -> None:
     finding = FirstLayerImages()(held, truth={"training_data": data, "candidates": non_members})
     assert finding.verdict is Verdict.LEAK
     assert finding.summary == (
-        "6 training images are among the weights of the first layer at NCC > 0.9; null 0. In all, 6 of 6 are there at NCC > "
-        "0.99, and of 100 non-members 0."
+        "Training images are among the weights of the first layer: 6 of 6 are there at NCC > 0.99, and of 100 non-members 0."
     )
     assert not finding.power
     assert "first-layer" not in finding.scores["images at NCC > 0.9"].null_of
@@ -130,7 +129,7 @@ def test_without_non_members_nothing_is_beyond_doubt() -> None:
     held, data, _ = stored()
     finding = FirstLayerImages()(held, truth={"training_data": data})
     assert finding.verdict is Verdict.NONE_FOUND
-    assert "Not beyond doubt, 6 training images are among the weights of the first layer" in finding.summary
+    assert "more than a useless attack has, and not beyond doubt: 6 images at NCC > 0.9 (null 0)" in finding.summary
 
 
 def test_weights_that_show_no_image_stay_without_a_claim() -> None:

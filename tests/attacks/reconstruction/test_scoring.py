@@ -294,10 +294,10 @@ def test_structural_similarity_counts_from_04_as_published_and_from_06_after_a_f
     assert 5 < np.sum(fitted > 0.6) < 35
 
 
-def measure(hits: int, count: int = 40) -> Measure:
-    ncc = np.where(np.arange(count) < hits, 0.995, 0.1)
-    nothing = np.zeros(count)
-    return Measure(X, (np.arange(count), np.arange(count)), ncc, nothing, nothing, nothing)
+def measure(hits: int) -> Measure:
+    """Of as many training images as that, and noise."""
+    scale = Scale.of(TrainingData(X, shape=SHAPE), HELD)
+    return scale.measure(np.concatenate([X[:hits], NOISE[hits:40]]))
 
 
 @pytest.mark.parametrize(("hits", "null", "known", "preferred"), [
@@ -307,10 +307,61 @@ def test_members_are_preferred_where_chance_hits_so_many_of_them_once_in_thousan
     hits: int, null: int, known: int, preferred: bool
 ) -> None:
     """Beside as many non-members as are known, and never where a useless attack hits as many."""
-    found = np.concatenate([X[:hits], NOISE[hits:40]]).astype(np.float32)
-    mine, others = replace(measure(hits), found=found), NON_MEMBERS[:known].astype(np.float32)
-    told = scoring._preferred(mine, {scoring.MEAN: measure(null)}, X.astype(np.float32), others)
+    others = NON_MEMBERS[:known].astype(np.float32)
+    told = scoring._preferred(measure(hits), {scoring.MEAN: measure(null)}, X.astype(np.float32), others)
     assert (told is not None) is preferred
+
+
+def test_pictures_of_one_thing_count_once() -> None:
+    """Ten copies of a training image that come out are one image, and nobody's where a non-member is of the same thing."""
+    copies = np.concatenate([np.repeat(X[:1], 10, axis=0), X[1:]]).astype(np.float32)
+    scale = Scale.of(TrainingData(copies, shape=SHAPE), HELD)
+    nulls = {scoring.MEAN: scale.measure(NOISE[:40])}
+    assert scoring._preferred(scale.measure(X[:1]), nulls, copies, NON_MEMBERS.astype(np.float32)) is None
+    several = scale.measure(X[:5])
+    assert scoring._preferred(several, nulls, copies, NON_MEMBERS.astype(np.float32)) is not None
+    known = np.concatenate([NON_MEMBERS, X[:5] + 0.02 * NOISE[:5]]).astype(np.float32)
+    assert scoring._preferred(several, nulls, copies, known) is None
+
+
+def test_images_nearest_to_what_came_out_are_training_images_whatever_the_level() -> None:
+    """Blurred beyond every level, and nearer to training images than to hundreds of others all the same."""
+    blurred = X[:12] + 1.2 * NOISE[:12]
+    scale = Scale.of(TrainingData(X, shape=SHAPE), HELD)
+    mine = scale.measure(blurred)
+    assert mine.ncc.max() < scoring.FAIR
+    told = scoring._preferred(
+        mine, {scoring.MEAN: scale.measure(NOISE[:40])}, scale.originals, NON_MEMBERS.astype(np.float32)
+    )
+    assert told is not None
+    strangers = scale.measure(NON_MEMBERS[:12] + 1.2 * NOISE[:12])
+    others = NON_MEMBERS[12:].astype(np.float32)
+    assert scoring._preferred(strangers, {scoring.MEAN: scale.measure(NOISE[:40])}, scale.originals, others) is None
+
+
+WRONG = Claims.of(0.9, np.full(30, 0.95), np.zeros(30, bool), np.zeros((0, 784)))
+
+
+def test_a_claim_that_is_hardly_ever_right_has_failed_though_one_is() -> None:
+    """Strangers' digits were claimed, of which one happens to be like a training image: more than a useless attack has."""
+    loot = TrainingData(np.concatenate([X[:1], NON_MEMBERS[:29]]), shape=SHAPE)
+    finding = Finding.leak(loot, "30 training images come out.", evidence=WRONG)
+    for truth in (TRUTH, {**TRUTH, "candidates": Candidates(NON_MEMBERS[29:])}):
+        judged = scoring.scored(finding, HELD, Truth(truth))
+        assert judged.scores[scoring.CLAIMS].value >= 1
+        assert judged.verdict is Verdict.FAILED
+        assert judged.summary.startswith("The truth contradicts what the attack claimed: ")
+    half = replace(finding, loot=TrainingData(np.concatenate([X[:15], NON_MEMBERS[:15]]), shape=SHAPE))
+    assert scoring.scored(half, HELD, Truth({**TRUTH, "candidates": Candidates(NON_MEMBERS[15:])})).verdict is Verdict.LEAK
+
+
+def test_wrong_claims_beside_right_candidates_say_which_is_which() -> None:
+    claims = Claims.of(0.9, np.full(5, 0.95), np.zeros(5, bool), X)
+    finding = Finding.leak(TrainingData(NOISE[:5], shape=SHAPE), "5 training images come out.", evidence=claims)
+    judged = scoring.scored(finding, HELD, Truth(WITH_NON_MEMBERS))
+    assert judged.verdict is Verdict.FAILED
+    assert "contradicts what the attack claimed: 0 images at NCC > 0.9" in judged.summary
+    assert "in what it handed over without a claim: 40 of 40 are there" in judged.summary
 
 
 @pytest.mark.parametrize(("members", "known"), [(150, 20), (150, 150), (40, 300)])
@@ -326,10 +377,16 @@ def test_pictures_of_strangers_are_no_leak_however_many_non_members_are_known(me
         )
 
 
-def test_without_non_members_nothing_is_beyond_doubt() -> None:
-    judged = scoring.scored(UNCLAIMED, HELD, Truth({"training_data": TrainingData(X, Y, shape=SHAPE)}))
-    assert judged.verdict is Verdict.NONE_FOUND
-    assert "more than a useless attack has, and not beyond doubt: 40 images at NCC > 0.9" in judged.summary
+def test_without_non_members_only_what_is_there_to_the_pixel_is_beyond_doubt() -> None:
+    """Pictures of one kind resemble each other, and to the pixel nobody draws them; nine may be luck."""
+    truth = Truth({"training_data": TrainingData(X, Y, shape=SHAPE)})
+    judged = scoring.scored(UNCLAIMED, HELD, truth)
+    assert judged.verdict is Verdict.LEAK
+    assert "40 of 40 are there to the pixel, where a useless attack has 0" in judged.summary
+    for loot in (X[:9], X + 0.1 * NOISE[:40]):
+        judged = scoring.scored(replace(UNCLAIMED, loot=TrainingData(loot)), HELD, truth)
+        assert judged.verdict is Verdict.NONE_FOUND
+        assert "more than a useless attack has, and not beyond doubt: " in judged.summary
 
 
 def test_the_gallery_shows_as_many_pairs_as_the_paper() -> None:

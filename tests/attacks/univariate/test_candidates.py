@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 from divulge import TrainingData, Weights, victims
+from divulge.arrays import Array
 from divulge.attacks import UnivariateReconstruction
 from divulge.attacks.univariate import candidates, scoring
 from divulge.attacks.univariate.candidates import Found
@@ -135,3 +137,22 @@ def test_a_breakpoint_far_away_does_not_make_chance_look_worse() -> None:
         wider = Weights(((np.append(W, [[w]], axis=0), np.append(b, -w * far)), (np.append(V, [[v]], axis=1), c)))
         null = scored(wider, truth)[0]["precision of all candidates"].null
         assert (null < 0.9 * usual) is near
+
+
+@pytest.mark.parametrize("kind", ["two clusters", "whole numbers"])
+def test_points_drawn_like_the_training_points_are_no_leak_however_these_lie(kind: str) -> None:
+    """Where data are dense anything that keeps to them is near a training point."""
+    rng = np.random.default_rng(0)
+
+    def drawn(count: int) -> Array:
+        if kind == "whole numbers":
+            return rng.integers(18, 91, count).astype(float)
+        return np.where(rng.random(count) < 0.5, -1, 1) + 0.05 * rng.standard_normal(count)
+
+    for _ in range(50):
+        truth, strangers = np.sort(drawn(100)), drawn(20)
+        near = scoring.NEAR * float(np.ptp(truth))
+        right = int((np.abs(strangers[:, None] - truth).min(axis=1) <= near).sum())
+        assert binom.sf(right - 1, 20, scoring._met(truth, near)) >= scoring.CERTAIN
+    evenly = np.linspace(0, 1, 20)
+    assert scoring._met(evenly, 1e-3) < 0.01  # and where they are not dense, half of the candidates are no chance

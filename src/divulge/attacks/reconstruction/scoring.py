@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.stats import hypergeom
+from scipy.sparse.csgraph import connected_components
+from scipy.stats import binom, hypergeom
 
 from divulge.attacks.reconstruction import measuring, residuals
 from divulge.attacks.reconstruction.claims import Claims
@@ -24,6 +25,7 @@ from divulge.contract import (
     Truth,
     Verdict,
     Weights,
+    above,
 )
 from divulge.solvers.shared import similarity
 from divulge.solvers.statistics import roc
@@ -49,6 +51,7 @@ PIXELS = "pixel-exact images"
 PUBLISHED = f"images at SSIM > {SEEN:g}"
 AFFINE = f"images at affine SSIM > {FITTED:g}"
 CLAIMS = "claims that are right"
+RANK = "median rank among non-members"
 DECIDING = (HEADLINE, FAIRLY, PIXELS, PUBLISHED)
 "Counts of which one above its null is enough for a claim to stand."
 
@@ -75,19 +78,36 @@ def scored(finding: Finding[TrainingData], held: Directions, truth: Truth) -> Fi
     finding, compared = measured(finding, held, truth)
     if compared is None:
         return finding
-    scores = {name: finding.scores[name] for name in DECIDING if name in finding.scores}
-    if finding.verdict is Verdict.LEAK and not compared.better:
-        counts = ", ".join(f"{score.value:.0f} {name} (a useless attack {score.null:.0f})" for name, score in scores.items())
-        said = f"The truth contradicts what the attack claimed: of the training images it has {counts}."
+    if finding.verdict is Verdict.LEAK and not _borne_out(finding, compared.claimed):
+        said = f"The truth contradicts what the attack claimed: {compared.claimed.counts('a useless attack')}."
+        if compared.preferred is not None:
+            said += f" There are training images in what it handed over without a claim: {compared.preferred}."
         return finding.corrected(Verdict.FAILED, said)
-    if finding.verdict is Verdict.NONE_FOUND and compared.better:
-        counts = ", ".join(f"{score.value:.0f} {name} (null {score.null:.0f})" for name, score in scores.items())
-        if compared.preferred is None:
-            doubt = f"The truth finds more than a useless attack has, and not beyond doubt: {counts}."
-            return replace(finding, summary=f"{finding.summary} {doubt}")
+    if finding.verdict is Verdict.NONE_FOUND and compared.preferred is not None:
         said = f"The truth shows training images in what the attack could not claim: {compared.preferred}."
         return finding.corrected(Verdict.LEAK, said)
-    return finding
+    return doubted(finding, compared) if finding.verdict is Verdict.NONE_FOUND else finding
+
+
+def doubted(finding: Finding[TrainingData], compared: Compared) -> Finding[TrainingData]:
+    """A finding without a leak, which says so itself where a figure is better than its null as chance may be."""
+    rank = finding.scores.get(RANK)
+    nearer = rank is not None and above(rank)
+    if not compared.better and not nearer:
+        return finding
+    said = compared.counts("null") if compared.better else ""
+    if rank is not None and nearer:
+        said = ", ".join(filter(None, [said, f"a {RANK} of {rank.value:,.4g} (null {rank.null:,.4g})"]))
+    doubt = f"The truth finds more than a useless attack has, and not beyond doubt: {said}."
+    return replace(finding, summary=f"{finding.summary} {doubt}")
+
+
+def _borne_out(finding: Finding[TrainingData], compared: Compared) -> bool:
+    """Whether claims stand: better than a useless attack, and as often right as they say or beyond doubt."""
+    right, claims = finding.scores.get(CLAIMS), finding.evidence
+    if not compared.better or right is None or right.interval is None or not isinstance(claims, Claims):
+        return compared.better
+    return right.interval[1] >= claims.expected or compared.preferred is not None
 
 
 def measured(
@@ -97,7 +117,7 @@ def measured(
     *,
     without: Collection[str] = (),
 ) -> tuple[Finding[TrainingData], Compared | None]:
-    """The finding with scores, figures and notes, its verdict as it was; and whether the truth bears out a leak, if known.
+    """The finding with scores, figures and notes, its verdict as it was; and what was found beside the truth, if known.
 
     Counts are of everything handed over, as papers count; whether claims are right is a score of its own, and what decides.
     `without` leaves out some nulls, such as the one that is the attack itself.
@@ -122,15 +142,14 @@ def measured(
     scale = Scale.of(known, held)
     compared = Compared.of(found, held, scale, non_members, without)
     mine, counted, notes = compared.mine, dict(compared.scores), _notes(compared.mine, scale)
-    borne_out = compared
     if loot is not None and len(loot.X) < len(found):  # what is merely handed over bears out no claim
-        borne_out = Compared.of(loot.X, held, scale, non_members, without)
+        compared = replace(compared, part=Compared.of(loot.X, held, scale, non_members, without))
     if loot is not None and claimed is not None:
         right, said = _claims_right(loot.X, claimed, compared, scale)
         counted, notes = {CLAIMS: right, **counted}, [said, *notes]
     if non_members is not None:
         rng = np.random.default_rng(0)
-        counted["median rank among non-members"] = _rank(mine, scale, _drawn(non_members, OTHERS, rng))
+        counted[RANK] = _rank(mine, scale, _drawn(non_members, OTHERS, rng))
         notes.append(compared.control_words(scale))
     changed = replace(
         finding,
@@ -138,7 +157,7 @@ def measured(
         figures=(*measuring.figures(mine, scale, network or truth.get(Weights), known.y), *finding.figures),
         notes=(*finding.notes, *notes),
     )
-    return changed, borne_out
+    return changed, compared
 
 
 def _claims_right(X: Array, claimed: Claims, compared: Compared, scale: Scale) -> tuple[Score, str]:
@@ -166,9 +185,15 @@ class Compared:
     better: bool
     "Whether they have more of the training images than anything useless has."
     preferred: str | None
-    "Of how many images hit how many are training images, where chance does not explain that; known beside non-members only."
+    "What shows beyond doubt that training images are among them, if anything does."
     others: Array | None
     "As many non-members as there are training images."
+    part: Compared | None = None
+    "Those alone that the attack claimed, where it handed over more."
+
+    @property
+    def claimed(self) -> Compared:
+        return self.part or self
 
     @classmethod
     def of(
@@ -180,11 +205,18 @@ class Compared:
         nulls = {name: scale.measure(X, pairs) for name, X, pairs in useless if name not in without}
         scores = _scores(mine, nulls, scale)
         better = any(scores[name].value > scores[name].null for name in DECIDING if name in scores)
+        preferred = _to_the_pixel(mine, nulls, scale.originals)
         if non_members is None:
-            return cls(mine, nulls, scores, better, None, None)
+            return cls(mine, nulls, scores, better, preferred, None)
         others = _drawn(non_members, len(scale.originals), rng).astype(mine.found.dtype)
-        preferred = _preferred(mine, nulls, scale.originals, _drawn(non_members, OTHERS, rng).astype(mine.found.dtype))
+        beside = _drawn(non_members, OTHERS, rng).astype(mine.found.dtype)
+        preferred = _preferred(mine, nulls, scale.originals, beside) or preferred
         return cls(mine, nulls, scores, better or preferred is not None, preferred, others)
+
+    def counts(self, null: str) -> str:
+        """Training images of each kind that decides, beside those of a useless attack."""
+        told = {name: self.scores[name] for name in DECIDING if name in self.scores}
+        return ", ".join(f"{score.value:.0f} {name} ({null} {score.null:.0f})" for name, score in told.items())
 
     def control_words(self, scale: Scale) -> str:
         """How many non-members the same reconstructions hit."""
@@ -286,16 +318,56 @@ def _preferred(mine: Measure, nulls: Mapping[str, Measure], originals: Array, ot
 
     Where all pictures are alike, as digits are, a thousand of them hit many training images, and non-members as often: of
     all images hit, whichever reconstruction hits them, the share of training images is that of all images looked at, and
-    their number hypergeometric.
+    their number hypergeometric. Hits are counted from several levels on, and from the one that as many images reach as
+    there are training images. Pictures of one thing are hit together and count once, as nobody's where a non-member is
+    among them.
     """
-    hits = similarity.ncc(mine.found, originals).max(axis=0), similarity.ncc(mine.found, others).max(axis=0)
-    for level in LEVELS:
-        inside, outside = (int(np.sum(best > level)) for best in hits)
-        useless = max((int(np.sum(null.ncc > level)) for name, null in nulls.items() if name != NON_MEMBERS), default=0)
-        chance = hypergeom.sf(inside - 1, len(originals) + len(others), len(originals), inside + outside)
-        if inside > useless and chance < CERTAIN / len(LEVELS):
-            return f"{inside} of {len(originals)} are there at NCC > {level:g}, and of {len(others):,} non-members {outside}"
+    count, pool = len(originals), np.concatenate([originals, others])
+    best = _nearest(mine.found, pool)
+    useless = [_nearest(null.found, originals) for name, null in nulls.items() if name != NON_MEMBERS]
+    levels = (*LEVELS, float(np.sort(best)[-count - 1]))
+
+    def by_chance(inside: int, outside: int) -> bool:
+        return bool(hypergeom.sf(inside - 1, len(pool), count, inside + outside) >= CERTAIN / len(levels))
+
+    for level in levels:
+        hit = best > level
+        inside, outside = int(np.sum(hit[:count])), int(np.sum(hit[count:]))
+        if inside <= max((int(np.sum(near > level)) for near in useless), default=0) or by_chance(inside, outside):
+            continue
+        if not by_chance(*_different(pool[hit], inside)):
+            return f"{inside} of {count} are there at NCC > {level:.3g}, and of {len(others):,} non-members {outside}"
     return None
+
+
+def _different(X: Array, members: int) -> tuple[int, int]:
+    """How many things images (n, d) are of, the first of which are training images: of theirs alone, and of the others."""
+    things = _things(X)
+    strange = np.unique(things[members:])
+    return len(np.setdiff1d(things, strange)), len(strange)
+
+
+def _to_the_pixel(mine: Measure, nulls: Mapping[str, Measure], originals: Array) -> str | None:
+    """How many images are there that nobody draws by chance, if more than chance has beyond every null: by the sign test."""
+    there = mine.error <= EXACT
+    useless = [null.error <= EXACT for null in nulls.values()]
+    for theirs in useless:
+        ours, only_theirs = len(np.unique(_things(originals[there & ~theirs]))), int(np.sum(theirs & ~there))
+        if binom.sf(ours - 1, ours + only_theirs, 0.5) >= CERTAIN:
+            return None
+    most = max(int(np.sum(theirs)) for theirs in useless)
+    return f"{np.sum(there)} of {len(originals)} are there to the pixel, where a useless attack has {most}"
+
+
+def _nearest(found: Array, originals: Array) -> Array:
+    return np.asarray(similarity.ncc(found, originals).max(axis=0))
+
+
+def _things(X: Array) -> Array:
+    """(n,): a number for each of n images, the same for those that are pictures of one thing, directly or by others."""
+    if not len(X):
+        return np.zeros(0, int)
+    return np.asarray(connected_components(similarity.ncc(X, X) > GOOD, directed=False)[1])
 
 
 def _drawn(X: Array, count: int, rng: np.random.Generator) -> Array:

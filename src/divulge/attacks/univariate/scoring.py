@@ -11,6 +11,7 @@ from divulge.attacks.univariate.candidates import Found
 from divulge.attacks.univariate.findings import drawn
 from divulge.contract import Array, Finding, Score, TrainingData, Verdict, Weights
 from divulge.solvers.margin.max_margin import signed_labels
+from divulge.solvers.statistics import roc
 from divulge.solvers.univariate import margin_minima
 from divulge.solvers.univariate.margin_points import Stationarity
 
@@ -29,6 +30,10 @@ OFFERED = "precision of all candidates"
 CERTAIN = 1e-3
 "Chance that as many of the candidates are training points, from which on the truth shows a leak that nothing certified."
 EVENLY = "points drawn evenly over the range of candidates, breakpoints and training points"
+ALIKE = "points drawn like the training points or evenly, at most"
+WIDER = (1, 3, 10, 30)
+"""Times a distance, for how dense points lie: at the distance itself few have a neighbour by chance, and farther out the
+density is another. The largest counts."""
 
 
 def scored(
@@ -67,10 +72,9 @@ def scored(
     offered = scores.get(OFFERED)
     if finding.verdict is Verdict.NONE_FOUND and offered is not None:
         many, right = len(found.x), round(offered.value * len(found.x))
-        near = max(NEAR, found.tolerance) * float(np.ptp(truth))
-        chance = _covered(truth, near, float(truth.min()), float(truth.max()))  # who guesses keeps to where the data are
-        said = f"of {many} candidates {right} are training points, where {chance * many:.2g} of as many drawn among them are"
-        if binom.sf(right - 1, many, chance) < CERTAIN:
+        chance = f"of as many drawn like those {offered.null * many:.2g} would be, at most"
+        said = f"of {many} candidates {right} are training points; {chance}"
+        if binom.sf(right - 1, many, offered.null) < CERTAIN:
             return finding.corrected(Verdict.LEAK, f"The truth shows more than the attack could certify: {said}.")
         if offered.value > offered.null:
             return replace(finding, summary=f"{finding.summary} By the truth, and not beyond doubt, {said}.")
@@ -91,7 +95,8 @@ def _scores(found: Found, truth: Array, margin_points: Array) -> tuple[dict[str,
     if certain.any():
         scores["precision of those certain each"] = Score(float(right[certain].mean()), chance, EVENLY, most=1.0)
     if len(found.x):
-        scores[OFFERED] = Score(float((_distance(found.x, truth) <= near).mean()), chance, EVENLY, most=1.0)
+        alike = max(chance, _met(truth, near))
+        scores[OFFERED] = Score(float((_distance(found.x, truth) <= near).mean()), alike, ALIKE, most=1.0)
     if len(margin_points):
         for name, x in {
             "margin points found": found.x,
@@ -149,6 +154,20 @@ def _on_margin(y: Array, values: Array) -> Array:
 
 def _distance(x: Array, others: Array) -> Array:
     return np.asarray(np.abs(x[:, None] - others).min(axis=1)) if len(others) else np.full(len(x), np.inf)
+
+
+def _met(truth: Array, near: float) -> float:
+    """The chance, at most, that a fresh point like sorted training points lies within a distance of one.
+
+    Judged by how many training points have another that near, or a few times as near, with the upper end of its interval.
+    """
+    if len(truth) < 2:
+        return 0.0
+    gaps = np.diff(truth)
+    nearest = np.minimum(np.append(np.inf, gaps), np.append(gaps, np.inf))
+    hits = {times: int(np.sum(nearest <= times * near)) for times in WIDER}
+    densest = max(WIDER, key=lambda times: (hits[times] / times, times))
+    return roc.clopper_pearson(hits[densest], len(truth))[1] / densest
 
 
 def _covered(truth: Array, near: float, low: float, high: float) -> float:

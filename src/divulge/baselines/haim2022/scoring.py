@@ -17,10 +17,9 @@ POWER = (
 def scored(finding: Finding[TrainingData], held: Weights, truth: Truth, what: str, **options: Any) -> Finding[TrainingData]:
     """Measured, and a leak where more training images are found than a useless attack finds, beyond doubt."""
     finding, compared = scoring.measured(finding, held, truth, **options)
-    score = finding.scores.get(scoring.HEADLINE)
-    if compared is None or score is None or finding.verdict is not Verdict.NONE_FOUND:
+    if compared is None or finding.verdict is not Verdict.NONE_FOUND:
         return finding
-    said = f"{score.value:.0f} training images are among the {what} at NCC > {scoring.GOOD:g}; null {score.null:.0f}."
     if compared.preferred is not None:
-        return replace(finding, verdict=Verdict.LEAK, summary=f"{said} In all, {compared.preferred}.", power="")
-    return replace(finding, summary=f"{finding.summary} Not beyond doubt, {said}") if score.value > score.null else finding
+        said = f"Training images are among the {what}: {compared.preferred}."
+        return replace(finding, verdict=Verdict.LEAK, summary=said, power="")
+    return scoring.doubted(finding, compared)
