@@ -66,7 +66,7 @@ def test_an_exact_copy_whose_weights_are_all_wrong() -> None:
 
 def test_a_leak_that_says_what_it_would_have_found() -> None:
     finding = replace(leak(CALLED, "2 of 4 stand out."), power="The same search claims 3, of which none is right.")
-    assert said(finding).startswith("a leak has no power")
+    assert said(finding).startswith("the verdict is leak, and power is for what found nothing")
 
 
 def test_a_leak_no_better_than_its_null_by_the_truth() -> None:
@@ -115,3 +115,29 @@ def test_findings_of_experiments_do_not_contradict_themselves(name: str) -> None
     for cell in outcome.cells:
         check(cell.finding)
     assert any(cell.finding.measured for cell in outcome.cells)
+
+
+@pytest.mark.parametrize(
+    ("score", "part"),
+    [
+        (Score(9, 1, "a guess", most=5), "above 5, which is the most"),
+        (Score(4, 1, "a guess", most=5, interval=(3, 8)), "above 5, which is the most"),
+    ],
+)
+def test_a_score_above_all_that_it_can_be(score: Score, part: str) -> None:
+    assert part in said(leak(CALLED, "2 of 4 stand out.", images=score))
+
+
+def test_what_the_truth_shows_has_a_score_and_what_failed_has_no_power() -> None:
+    shown = replace(leak(CALLED, "2 of 4 stand out."), provenance=Provenance("attack", claimed=False))
+    assert "no score is from the truth" in said(shown)
+    failed = replace(leak(CALLED, "The truth contradicts it."), verdict=Verdict.FAILED, power="Little.")
+    assert said(failed).startswith("the verdict is failed, and power is for what found nothing")
+
+
+def test_nothing_found_beside_images_that_nearly_all_came_back() -> None:
+    scores = {"rank": Score(9, 9, "a guess"), "images": Score(90, 0, "a guess", most=100)}
+    finding: Finding[Any] = Finding.none_found("None.", power="Little.", scores=scores, measured=tuple(scores))
+    assert "'images' is better than its null" in said(finding)
+    few = {**scores, "images": Score(9, 0, "a guess", most=100)}
+    assert contradictions(replace(finding, scores=few)) == []

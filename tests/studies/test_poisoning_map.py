@@ -196,6 +196,7 @@ def test_test_points_may_show_what_validation_points_are_too_few_for() -> None:
     blind, scored = (draw(few, truth, penalties=2, epochs=100) for truth in (None, test))
     assert (blind.verdict, scored.verdict) == ("none found", "leak")
     assert scored.power == ""
+    assert scored.summary.startswith("Test points show what validation points could not: one point")
     assert not scored.provenance.claimed
 
 
@@ -206,7 +207,7 @@ def test_a_rise_that_test_points_do_not_show_is_no_leak() -> None:
     easy = Candidates(np.array([[-8.0, 0.0], [8.0, 0.0]] * 20), np.array([-1.0, 1.0] * 20))
     scored = draw(held, easy, penalties=2)
     assert scored.verdict == "failed"
-    assert scored.summary.startswith("On test points the rise is no more than chance explains: one point")
+    assert scored.summary.startswith("Test points show no rise: one point")
     np.testing.assert_array_equal(seen(scored).x, seen(blind).x)
 
 

@@ -10,7 +10,7 @@ from pydantic import Field, PositiveInt
 
 from divulge.attacks.poisoning.attack import CHANCE, Poisoning
 from divulge.attacks.poisoning.learners import BY_NAME, PipelineLearner, learner_of, test_points
-from divulge.attacks.poisoning.outcome import CERTAIN, FLIPPED, paired_p_value
+from divulge.attacks.poisoning.outcome import CERTAIN, FLIPPED, half_width, paired_p_value
 from divulge.attacks.poisoning.records import PipelineModels, PipelineSplit
 from divulge.contract import (
     Access,
@@ -175,7 +175,8 @@ class GradientCancelling(Baseline[Pipeline, Poison]):
         models = (seen.clean, seen.target, seen.poisoned, seen.mislabelled)
         wrong = [learner.wrong(model.W[None], model.b[None], X, y)[0] for model in models]
         clean, target, reached, plain = (float(each.mean()) for each in wrong)
-        raised = paired_p_value(wrong[2], wrong[0]) < CERTAIN and reached > plain
+        raised = max(paired_p_value(wrong[2], other) for other in (wrong[0], wrong[3])) < CERTAIN
+        off = half_width(wrong[2], wrong[3])
         shown, share = learner.shown, 100 * self.points / size
         sentence = (
             f"{self.points} points ({share:.1f} % of the training set) raise {where} error from {shown(clean)} to "
@@ -185,7 +186,9 @@ class GradientCancelling(Baseline[Pipeline, Poison]):
         rest: dict[str, Any] = {
             "evidence": seen,
             "scores": {
-                f"{where} error": Score(reached, plain, FLIPPED),
+                f"{where} error": Score(
+                    reached, plain, FLIPPED, interval=(max(reached - off, 0.0), min(reached + off, 1.0)), most=1.0
+                ),
                 f"{where} error of the target": Score(target, clean, "the clean model"),
                 "gradient left at the target": Score(seen.left, 1.0, "no points", better="lower"),
                 "points needed for the target": Score(seen.needed, seen.bound, "the published bound, without a box"),

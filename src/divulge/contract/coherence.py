@@ -9,8 +9,10 @@ from typing import Any
 from divulge.contract.access import Weights
 from divulge.contract.finding import Finding, Score, Verdict
 
-OFF = 0.01
-"Error of a copy, in shares of what a useless one has, from which nobody would call it exact."
+OFF = 1e-4
+"Error of a copy, as a share of what a useless one has, from which nobody would call it exact; of float32 it is 1e-6."
+MOSTLY = 0.5
+"Of the way from the null to the most that can be scored: so much is something, interval or not."
 ROUNDING = 1e-9
 "Of a score: so far outside of its interval it may lie."
 DOUBT = ("chance", "not beyond doubt")
@@ -45,6 +47,8 @@ def _scores(finding: Finding[Any]) -> Iterator[str]:
         near = ROUNDING * abs(score.value)
         if score.interval is not None and not min(score.interval) - near <= score.value <= max(score.interval) + near:
             yield f"the score {name!r} is {score.value:g}, outside of its interval {score.interval}"
+        if score.most is not None and max(score.value, score.null, *(score.interval or ())) > score.most + near:
+            yield f"the score {name!r}, its null or its interval is above {score.most:g}, which is the most that it can be"
     if unknown := [name for name in finding.measured if name not in finding.scores]:
         yield f"it says that the truth gave {unknown}, which are no scores of it"
 
@@ -53,16 +57,22 @@ def _verdict(finding: Finding[Any]) -> Iterator[str]:
     measured = {name: score for name in finding.measured if (score := finding.scores.get(name)) is not None and score.speaks}
     first = next(iter(measured), "")
     said = finding.summary.lower()
-    if finding.verdict is Verdict.LEAK and finding.power:
-        yield f"a leak has no power, which is for what found nothing: {finding.power}"
+    if finding.verdict in (Verdict.LEAK, Verdict.FAILED) and finding.power:
+        yield f"the verdict is {finding.verdict}, and power is for what found nothing: {finding.power}"
+    if finding.verdict is Verdict.LEAK and not finding.provenance.claimed and finding.provenance.attack and not measured:
+        yield "it is a leak that the truth shows, and no score is from the truth"
     if finding.verdict is Verdict.LEAK and measured and not any(map(above, measured.values())):
         yield f"it is called a leak, and nothing that the truth gave is better than its null: {', '.join(measured)}"
     if finding.verdict is Verdict.NONE_FOUND and not finding.onward and not any(word in said for word in DOUBT):
         for name, score in measured.items():
-            if surpasses(score) and (score.interval is not None or name == first):
+            if surpasses(score) and (score.interval is not None or name == first or _mostly(score)):
                 yield f"nothing was found, and {name!r} is better than its null, of which the summary says nothing"
     if finding.verdict is Verdict.FAILED and finding.provenance.claimed and not any(word in said for word in TRUTH):
         yield "it was claimed and has failed, and its summary does not say that the truth is against it"
+
+
+def _mostly(score: Score) -> bool:
+    return score.most is not None and score.value - score.null > MOSTLY * (score.most - score.null)
 
 
 def _loot(finding: Finding[Any]) -> Iterator[str]:

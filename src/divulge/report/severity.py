@@ -123,14 +123,11 @@ def headline(finding: Finding[Any]) -> tuple[str, Score] | None:
 
 
 def won_share(finding: Finding[Any]) -> float | None:
-    """How much of the way from the null to the most that can be scored an attack went; None where there is no such most.
-
-    By the first score that the truth gave, which is what attacks of a kind are compared by.
-    """
-    said = {name: score for name, score in finding.scores.items() if score.speaks}
-    score = next((score for name, score in said.items() if name in finding.measured), next(iter(said.values()), None))
-    if score is None:
+    """How much of the way from the null to the most that can be scored an attack went; None where there is no such most."""
+    first = headline(finding)
+    if first is None:
         return None
+    score = first[1]
     if score.better == "lower" and score.value >= 0 and score.null > 0:
         return (score.null - score.value) / score.null
     if score.better == "higher" and score.most is not None and score.null < score.most:

@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from divulge.attacks.poisoning.attack import PAPER, Bounds, Poisoning
 from divulge.attacks.poisoning.learners import BY_NAME, NETWORKS, PipelineLearner, Regime, learner_of, test_points
-from divulge.attacks.poisoning.outcome import CERTAIN, paired_p_value
+from divulge.attacks.poisoning.outcome import CERTAIN, half_width, paired_p_value
 from divulge.attacks.poisoning.records import FailedTraining, all_done
 from divulge.contract import (
     Access,
@@ -120,8 +120,9 @@ class PoisoningMap(Study[Pipeline]):
         scores, rises = dict(finding.scores), []
         for name, (W, b) in ((WEAK, seen.weak), (self._strong, seen.strong)):
             clean, poisoned = learner.wrong(W, b, *test)
+            mean, off = float(poisoned.mean()), half_width(poisoned, clean)
             scores[f"test error with the worst point, {name}"] = Score(
-                float(poisoned.mean()), float(clean.mean()), "no point added"
+                mean, float(clean.mean()), "no point added", interval=(max(mean - off, 0.0), min(mean + off, 1.0)), most=1.0
             )
             rises.append((clean, poisoned))
         errors = [learner.shown(float(each.mean())) for pair in rises for each in pair]
@@ -129,12 +130,15 @@ class PoisoningMap(Study[Pipeline]):
             f"{_place(seen)} raises the test error from {errors[0]} to {errors[1]} with the {WEAK}; with "
             f"{self._strong} the worst point raises it from {errors[2]} to {errors[3]}."
         )
-        if paired_p_value(rises[0][1], rises[0][0]) < CERTAIN:
-            return replace(finding, verdict=Verdict.LEAK, scores=scores, summary=claim, power="")
+        clean, poisoned = rises[0]
+        raised, judged = paired_p_value(poisoned, clean) < CERTAIN, replace(finding, scores=scores)
         if finding.verdict is Verdict.NONE_FOUND:
-            return replace(finding, scores=scores, summary=f"{CHANCE}: {_lower(claim)}")
-        claim = f"On test points the rise is no more than chance explains: {_lower(claim)}"
-        return replace(finding, verdict=Verdict.FAILED, scores=scores, summary=claim)
+            if raised:
+                return judged.corrected(Verdict.LEAK, f"Test points show what validation points could not: {_lower(claim)}")
+            return replace(judged, summary=f"{CHANCE}: {_lower(claim)}")
+        if raised or poisoned.mean() > clean.mean():
+            return replace(judged, summary=claim if raised else f"{claim} On test points chance may explain the rise.")
+        return judged.corrected(Verdict.FAILED, f"Test points show no rise: {_lower(claim)}")
 
     @property
     def _strong(self) -> str:

@@ -29,7 +29,7 @@ from divulge.arrays import Array
 from divulge.attacks import AlgorithmIdentification
 from divulge.attacks.hyperparameters import identification
 from divulge.attacks.hyperparameters.identification import Candidate, LearnersCompared, Ranked, candidates
-from divulge.contract import Finding
+from divulge.contract import Finding, Truth, contradictions
 from divulge.learners.catalogue import LEARNERS
 from divulge.solvers.stationarity.system import System
 from divulge.victims.kernels import KernelLogistic, KernelSVM
@@ -92,6 +92,16 @@ def test_the_learner_is_named(estimator: Any, data: str) -> None:
     right = finding.scores["right"]
     assert right.value == 1
     assert right.null <= 0.5
+
+
+def test_a_name_that_the_truth_denies_has_failed() -> None:
+    finding = identify(Ridge(alpha=3.0), "diabetes")
+    attack, X = AlgorithmIdentification(), np.zeros((3, 2))
+    held = Parameters(np.ones(2)), TrainingData(X, np.arange(3.0))
+    judged = attack.score(finding, held, Truth({"fitted": Fitted("lasso", coef=np.ones(2))}))
+    assert judged.verdict is Verdict.FAILED
+    assert judged.summary == "The truth is lasso, and ridge was claimed: this is wrong."
+    assert contradictions(judged) == []
 
 
 def test_two_learners_with_one_objective_are_not_told_apart() -> None:

@@ -294,3 +294,17 @@ def test_what_the_attack_scored_itself_is_kept() -> None:
     own = scoring.scored(finding, truth, candidates).scores["AUC"]
     kept = scoring.scored(replace(finding, scores={"own": own}), truth, candidates)
     assert list(kept.scores)[-1] == "own"
+
+
+@pytest.mark.parametrize("claimed", [False, True])
+def test_a_few_members_far_above_all_others_are_a_leak_and_so_are_none_far_below(claimed: bool) -> None:
+    """Neither the rate at 1 % of false alarms nor the area sees them."""
+    rng = np.random.default_rng(0)
+    above = np.concatenate([rng.standard_normal(19_940), np.full(60, 9.0)]), rng.standard_normal(20_000)
+    middle = 0.1 * rng.standard_normal(200), np.concatenate([np.full(150, -5.0), np.full(150, 5.0)])
+    for members, others in (above, middle):
+        scores, member = np.concatenate([members, others]), np.arange(len(members) + len(others)) < len(members)
+        loot = Membership(scores, scores > 100)
+        finding = Finding.leak(loot, "So it ended.") if claimed else Finding.none_found("So it ended.", power="p", loot=loot)
+        judged = scoring.scored(finding, Truth({"membership": Membership(scores, member)}), None)
+        assert judged.verdict is Verdict.LEAK

@@ -48,13 +48,18 @@ def test_seven_new_errors_and_no_old_one_are_a_rise_and_six_are_not() -> None:
 
 
 def test_a_rise_that_wrong_labels_alone_have_too_is_none() -> None:
-    assert rise(8, plain=7).raised
-    assert not rise(8, plain=8).raised
+    assert rise(8, plain=1).raised
+    assert not rise(8, plain=2).raised
+    assert (rise(8, plain=7).above, rise(8, plain=8).above, rise(0).above) == (True, False, False)
 
 
-def test_splits_count_together() -> None:
-    assert not rise(3, splits=2).raised
-    assert rise(4, splits=2).raised
+def test_a_point_that_several_splits_ask_about_counts_once() -> None:
+    """The same few test points ten times over are no more evidence than once."""
+    assert not rise(4, splits=10).raised
+    assert rise(7, splits=10).raised
+    poisoned, mislabelled = (thresholds(*[(0.01, count / 10 + 0.01)] * 2) for count in (4, 0))
+    apart = [(X, y), (X + 1e-6, y)]
+    assert measured(outcome(poisoned, mislabelled), "test", lambda setting: apart).raised
 
 
 @pytest.mark.parametrize(("ours", "others", "known"), [(0, 0, 1.0), (3, 3, 42 / 64), (5, 0, 1 / 32), (0, 5, 1.0)])
@@ -86,5 +91,9 @@ def test_intervals_over_splits_are_students_and_do_not_go_below_no_errors() -> N
     assert score.interval[1] == pytest.approx((2 + 4.303 / np.sqrt(3)) / 21, rel=1e-3)
 
 
-def test_one_split_has_no_interval() -> None:
-    assert rise(7).scores()["test error"].interval is None
+def test_one_split_has_an_interval_by_its_points() -> None:
+    score = rise(7).scores()["test error"]
+    assert score.interval is not None
+    off = stats.norm.ppf(0.975) * np.std(np.arange(21) < 7, ddof=1) / 21**0.5
+    assert score.interval == pytest.approx((7 / 21 - off, 7 / 21 + off))
+    assert rise(0).scores()["test error"].interval is None

@@ -20,6 +20,7 @@ from divulge.contract import (
     Predictions,
     Score,
     Truth,
+    Verdict,
     option_class,
     taxonomies,
 )
@@ -120,9 +121,12 @@ class LinearExtraction(Attack[Predictions, Parameters]):
             note = f"The true coefficients have shape {known.coef.shape}, these {loot.coef.shape}: they cannot be compared."
             return replace(finding, notes=(*finding.notes, note))
         error = float(np.linalg.norm(won - true) / np.linalg.norm(true))
-        notes = ("The truth is of another model than the one that answers, or in other units.",) if error > OTHER else ()
         scores = {"relative error of the coefficients": Score(error, 1.0, "coefficients of 0", better="lower")}
-        return replace(finding, scores=scores | dict(finding.scores), notes=(*finding.notes, *notes))
+        finding = replace(finding, scores=scores | dict(finding.scores))
+        if error <= OTHER or finding.verdict is not Verdict.LEAK:
+            return finding
+        said = f"The truth is {error:.2g} off: the copy is wrong, or the truth is of another model, or in other units."
+        return finding.corrected(Verdict.FAILED, said)
 
 
 @dataclass(frozen=True, eq=False)

@@ -29,6 +29,7 @@ from divulge.contract import (
     TaxonomyId,
     TrainingData,
     Truth,
+    Verdict,
     option_class,
 )
 from divulge.errors import BadInput, NotApplicable
@@ -159,8 +160,13 @@ class AlgorithmIdentification(Attack[tuple[Parameters, TrainingData], Fitted]):
             return finding
         right = same_learner(loot, known)
         null = 1 / max(2, len(compared.titles))
-        scores = {"right": Score(float(right), null, "a learner drawn at random"), **finding.scores}
-        return replace(finding, scores=scores)
+        scores = {"right": Score(float(right), null, "a learner drawn at random", most=1.0), **finding.scores}
+        finding = replace(finding, scores=scores)
+        if right or finding.verdict is not Verdict.LEAK:
+            return finding
+        claimed, true = (one.learner.replace("_", " ") for one in (loot, known))
+        objective = f"another {true}" if claimed == true else true
+        return finding.corrected(Verdict.FAILED, f"The truth is {objective}, and {claimed} was claimed: this is wrong.")
 
 
 @dataclass(frozen=True, eq=False)

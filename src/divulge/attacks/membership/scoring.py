@@ -261,9 +261,11 @@ def _compared(groups: _Groups, scores: dict[str, Score]) -> Comparison:
     inside, outside = groups.members, groups.non_members
     at = roc.tpr_at(inside, outside, LEVELS[0], SURE)
     beyond = at is not None and at.interval[0] > at.fpr_interval[1]  # whatever the threshold's own false alarms are
-    shows = beyond or roc.auc_interval(inside, outside, SURE)[0] > 0.5
+    anywhere = roc.epsilon_bound(inside, outside, 0.0, SURE).epsilon > 0  # few far above all others, or none far below
+    shows = beyond or anywhere or roc.auc_interval(inside, outside, SURE)[0] > 0.5
     unseen = len(inside) < FEW and scores[AUC].value > scores[AUC].null  # better than chance, of too few to be sure
-    return Comparison(shows, better or bool(others), not better and not unseen, f"{words}, on {groups.sizes}")
+    contradicts = not better and not shows and not unseen
+    return Comparison(shows, better or bool(others), contradicts, f"{words}, on {groups.sizes}")
 
 
 def _exposed(groups: _Groups) -> str:

@@ -151,17 +151,21 @@ estimator has it where not given, and else by cross-validation."
         by_test = measured(outcome, "test", lambda setting: [test] * self.repetitions)
         by_test = transferred(by_test, held, finding.loot, *test)
         terms = self.terms(held)
-        rest: dict[str, Any] = {
-            "scores": by_test.scores(),
-            "figures": by_test.figures(finding.loot, terms.low, terms.high),
-            "notes": (*by_test.notes(), *self._notes(seen, held)),
-        }
-        if by_test.raised:
-            return replace(finding, verdict=Verdict.LEAK, summary=by_test.sentence(), power="", **rest)
+        judged = replace(
+            finding,
+            scores=by_test.scores(),
+            figures=by_test.figures(finding.loot, terms.low, terms.high),
+            notes=(*by_test.notes(), *self._notes(seen, held)),
+        )
+        said = by_test.sentence()
         if finding.verdict is Verdict.NONE_FOUND:
-            return replace(finding, summary=f"{CHANCE}: {by_test.sentence()}", **rest)
-        claim = f"On test points the rise is no more than chance explains: {by_test.sentence()}"
-        return replace(finding, verdict=Verdict.FAILED, summary=claim, **rest)
+            if by_test.raised:
+                return judged.corrected(Verdict.LEAK, f"Test points show what validation points could not: {said}")
+            return replace(judged, summary=f"{CHANCE}: {said}")
+        if by_test.raised or by_test.above:
+            doubt = "" if by_test.raised else " On test points chance may explain the rise, or wrong labels alone."
+            return replace(judged, summary=f"{said}{doubt}")
+        return judged.corrected(Verdict.FAILED, f"Test points show no rise beyond that of wrong labels alone: {said}")
 
     def _campaigns(self, held: Pipeline, learner: PipelineLearner, context: Context) -> tuple[list[Campaign], str]:
         """Every setting on every split, with the levels that all of them reached; and why no more were."""

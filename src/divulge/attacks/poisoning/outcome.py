@@ -110,13 +110,20 @@ class Measured:
     errors: Mapping[Setting, Array]
     nulls: Mapping[Setting, Array]
     p_value: float
-    "Of so many more errors than the clean model's, with the pipeline's own setting, if the points did nothing."
+    "Of so many more errors, with the pipeline's own setting, than of the clean model and than with wrong labels alone."
+    off: Mapping[Setting, float]
+    "How far either way the difference from wrong labels may be off, by its spread over the points of one split."
 
     @property
     def raised(self) -> bool:
-        """Whether the points do something, and more than wrong labels alone."""
+        """Whether the points do something, and more than wrong labels alone, beyond chance."""
+        return self.p_value < CERTAIN
+
+    @property
+    def above(self) -> bool:
+        """Whether there are more errors than of the clean model and than with wrong labels alone, as chance may be."""
         own = self.outcome.own
-        return self.p_value < CERTAIN and self.mean(own) > float(self.nulls[own][:, -1].mean())
+        return self.mean(own) > max(self.mean(own, 0), float(self.nulls[own][:, -1].mean()))
 
     def mean(self, setting: Setting, level: int = -1) -> float:
         return float(self.errors[setting][:, level].mean())
@@ -145,12 +152,14 @@ class Measured:
     def scores(self) -> dict[str, Score]:
         outcome, measure = self.outcome, f"{self.where} {self.outcome.learner.measure}"
         most = 1.0 if outcome.learner.classes is not None else None  # no more than all points are wrong
-        own = _mean(self.errors[outcome.own][:, -1], float(self.nulls[outcome.own][:, -1].mean()), FLIPPED, most)
-        scores = {measure: own}
-        for name, errors in self.errors.items():
-            if len(self.errors) > 1:
-                plain = float(self.nulls[name][:, -1].mean())
-                scores[f"{measure}, {NAMES[name]}"] = _mean(errors[:, -1], plain, FLIPPED, most)
+
+        def error(name: Setting) -> Score:
+            plain = float(self.nulls[name][:, -1].mean())
+            return _mean(self.errors[name][:, -1], plain, FLIPPED, most, self.off[name])
+
+        scores = {measure: error(outcome.own)}
+        if len(self.errors) > 1:
+            scores |= {f"{measure}, {NAMES[name]}": error(name) for name in self.errors}
         if {"learned", "cross-validated"} <= self.errors.keys():
             ratios = self.errors["learned"][:, -1].mean() / max(self.mean("cross-validated"), 1e-12)
             scores[f"{measure} re-tuned, in that of the penalty tuned on clean data"] = Score(
@@ -210,44 +219,66 @@ def measured(outcome: Outcome, where: str, points: Callable[[Setting], Sequence[
     """Errors on points and their labels, which `points` gives for a setting, one pair a split."""
     errors: dict[Setting, Array] = {}
     nulls: dict[Setting, Array] = {}
+    off: dict[Setting, float] = {}
     p_value = 1.0
     for name in outcome.settings:
-        models = outcome.seen.settings[name]
+        models, splits = outcome.seen.settings[name], points(name)
         wrong, plain = (
-            [outcome.learner.wrong(W, b, X, y) for W, b, (X, y) in zip(each.W, each.b, points(name), strict=True)]
+            [outcome.learner.wrong(W, b, X, y) for W, b, (X, y) in zip(each.W, each.b, splits, strict=True)]
             for each in (models.poisoned, models.mislabelled)
         )
         errors[name] = np.stack([each.mean(axis=1) for each in wrong])
         nulls[name] = np.stack([each.mean(axis=1) for each in plain])
+        off[name] = half_width(wrong[0][-1], plain[0][-1]) if len(wrong) == 1 else 0.0
         if name == outcome.own:
-            poisoned, clean = (np.concatenate([each[level] for each in wrong]) for level in (-1, 0))
-            p_value = paired_p_value(poisoned, clean)
-    return Measured(outcome, where, errors, nulls, p_value)
+            which = _numbered([X for X, _ in splits])
+            poisoned, clean, wrongly = (
+                np.concatenate([each[level] for each in some]) for some, level in ((wrong, -1), (wrong, 0), (plain, -1))
+            )
+            p_value = max(paired_p_value(poisoned, other, which) for other in (clean, wrongly))
+    return Measured(outcome, where, errors, nulls, p_value, off)
 
 
-def paired_p_value(ours: Array, others: Array) -> float:
+def _numbered(splits: Sequence[Array]) -> Array | None:
+    """A number for each point of all splits, the same for the same point; None where there is one split."""
+    return None if len(splits) == 1 else np.unique(np.concatenate(splits), axis=0, return_inverse=True)[1].ravel()
+
+
+def paired_p_value(ours: Array, others: Array, which: Array | None = None) -> float:
     """Of so many more errors than another model's on the same points, (points,), if neither were better.
 
     Of errors that are there or not, by the sign test: of the points that one model alone has wrong, the share that is ours
-    against ½. Of squared errors, by the paired t-test.
+    against ½. Of squared errors, by the paired t-test. Points that were asked of several models, `which` says, count once.
     """
+    more = np.asarray(ours, float) - np.asarray(others, float)
+    if which is not None:
+        more = np.bincount(which, weights=more) / np.bincount(which)
     if ours.dtype == bool:
-        only, other = int((ours & ~others).sum()), int((others & ~ours).sum())
+        only, other = int((more > 0).sum()), int((more < 0).sum())
         return float(stats.binomtest(only, only + other, alternative="greater").pvalue) if only + other else 1.0
-    if np.ptp(ours - others) == 0:
+    if np.ptp(more) == 0:
         return 1.0
-    return float(stats.ttest_rel(ours, others, alternative="greater").pvalue)
+    return float(stats.ttest_1samp(more, 0.0, alternative="greater").pvalue)
 
 
-def _mean(values: Array, null: float, null_of: str, most: float | None = None, **rest: Any) -> Score:
-    mean = float(np.mean(values))
-    if len(values) < 2 or float(np.std(values)) == 0:
+def half_width(ours: Array, others: Array) -> float:
+    """How far the mean difference of two models' errors may be off, by its spread over the points (points,)."""
+    more = np.asarray(ours, float) - np.asarray(others, float)
+    return float(stats.norm.ppf(0.5 + CONFIDENCE / 2) * np.std(more, ddof=1) / len(more) ** 0.5) if len(more) > 1 else np.inf
+
+
+def _mean(
+    values: Array, null: float, null_of: str, most: float | None = None, off: float | None = None, **rest: Any
+) -> Score:
+    """Over splits, with the interval of their mean; of one split, `off` either way."""
+    mean, half = float(np.mean(values)), off
+    if len(values) > 1 and float(np.std(values)) > 0:
+        half = float(stats.t.ppf(0.5 + CONFIDENCE / 2, len(values) - 1) * np.std(values, ddof=1) / len(values) ** 0.5)
+    if not half:
         return Score(mean, null, null_of, most=most, **rest)
-    half = float(stats.t.ppf(0.5 + CONFIDENCE / 2, len(values) - 1) * np.std(values, ddof=1) / len(values) ** 0.5)
     low = max(mean - half, 0.0) if (values >= 0).all() else mean - half
-    return Score(
-        mean, null, null_of, interval=(low, mean + half if most is None else min(mean + half, most)), most=most, **rest
-    )
+    high = mean + half if most is None else min(mean + half, most)
+    return Score(mean, null, null_of, interval=(low, high), most=most, **rest)
 
 
 def _spread(outcome: Outcome, setting: Setting) -> Array:

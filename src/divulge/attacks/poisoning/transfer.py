@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from divulge.attacks.poisoning.learners import refused
-from divulge.attacks.poisoning.outcome import CERTAIN, FLIPPED, Measured, paired_p_value
+from divulge.attacks.poisoning.outcome import CERTAIN, FLIPPED, Measured, half_width, paired_p_value
 from divulge.contract import Array, Figure, OwnLearner, Pipeline, Poison, Score
 from divulge.errors import AttackFailed
 
@@ -23,7 +23,12 @@ class Transferred(Measured):
     @property
     def raised(self) -> bool:
         clean, plain, poisoned = self.wrong
-        return paired_p_value(poisoned, clean) < CERTAIN and float(poisoned.mean()) > float(plain.mean())
+        return max(paired_p_value(poisoned, clean), paired_p_value(poisoned, plain)) < CERTAIN
+
+    @property
+    def above(self) -> bool:
+        clean, plain, poisoned = (float(each.mean()) for each in self.wrong)
+        return poisoned > max(clean, plain)
 
     def sentence(self) -> str:
         clean, plain, poisoned = (self.outcome.learner.shown(float(each.mean())) for each in self.wrong)
@@ -37,8 +42,11 @@ class Transferred(Measured):
     def scores(self) -> dict[str, Score]:
         _, plain, poisoned = (float(each.mean()) for each in self.wrong)
         most = 1.0 if self.outcome.learner.classes is not None else None
+        off = half_width(self.wrong[2], self.wrong[1])
+        ends = max(poisoned - off, 0.0), poisoned + off if most is None else min(poisoned + off, most)
         rest = {f"{name}, {self._of}": score for name, score in super().scores().items()}
-        return {f"{self.where} {self.outcome.learner.measure}": Score(poisoned, plain, FLIPPED, most=most)} | rest
+        own = Score(poisoned, plain, FLIPPED, interval=ends if off else None, most=most)
+        return {f"{self.where} {self.outcome.learner.measure}": own} | rest
 
     def notes(self) -> list[str]:
         return [f"{self._of.capitalize()}: {note[:1].lower()}{note[1:]}" for note in super().notes()]

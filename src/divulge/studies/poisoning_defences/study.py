@@ -163,7 +163,8 @@ class PoisoningDefences(Study[Pipeline]):
             return finding
         scored = self._judged(_Tested(learner, seen, "test", *test))
         if finding.verdict is Verdict.LEAK and scored.verdict is not Verdict.LEAK:
-            scored = replace(scored, verdict=Verdict.FAILED)
+            said = scored.summary[:1].lower() + scored.summary[1:]
+            scored = scored.corrected(Verdict.FAILED, f"Test points do not bear out what validation points show: {said}")
         return replace(scored, remedy=finding.remedy, taxonomy=finding.taxonomy)
 
     def _judged(self, tested: _Tested) -> Finding[Access]:
