@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.linear_model import Ridge
+from sklearn.svm import SVC
 
 from divulge import Fitted, Gradients, Hyperparameters, Predictions, TrainingData, Verdict, Weights, audit, cli, usefulness
 from divulge.attacks import Surrogate
@@ -29,6 +31,7 @@ from divulge.contract import (
 )
 from divulge.errors import BadInput
 from divulge.report import trials
+from divulge.report.opening import opening
 from divulge.runner import Nobody
 from divulge.serving import Server
 from divulge.storage import fingerprint
@@ -126,6 +129,50 @@ def test_a_defence_that_users_cannot_afford_is_best_only_where_nothing_else_help
     other = replace(cheap, kept={"accuracy": (0.9, 0.9), "answers with the same label": (1.0, 0.5)})
     assert trials.cost(other) == 0  # labels say nothing where accuracy does
     assert trials.cost(replace(cheap, kept={"answers with the same label of api": (1.0, 0.5)})) == 0.5
+
+
+def test_what_falls_furthest_is_said_of_every_kind_of_model_and_what_nobody_measured() -> None:
+    record = tried("rounding=3").record
+    (trial,) = record.trials
+
+    def said(**rest: Any) -> str:
+        changed = replace(trial, **rest)
+        return trials.table(replace(record, trials=(changed,)), changed).sentence.partition("; ")[2]
+
+    kept = {"accuracy of net": (0.9, 0.88), "R² of api": (0.48, -0.22), "answers with the same label of net": (1.0, 0.99)}
+    assert said(kept=kept) == "accuracy of net falls from 0.9 to 0.88; R² of api falls from 0.48 to -0.22."
+    changed = {"accuracy": (0.54, 0.51), "answers with the same label": (1.0, 0.73)}
+    assert said(kept=changed) == "accuracy falls from 0.54 to 0.51; answers with the same label fall from 1 to 0.73."
+    assert said(kept={"R² of api": (0.5, 0.5)}, unmeasured=("model",)) == (
+        "R² of api stays 0.5; what it costs users of model was not measured."
+    )
+    ruined = replace(trial, kept=kept)
+    opened = opening(replace(record, trials=(ruined,)))
+    assert opened.trial_heading.endswith("takes from users what they may not spare.")
+    assert opening(record).trial_heading == "What helps most here, measured on this model."
+
+
+def test_the_cost_of_a_kernel_machine_is_named_as_unmeasured() -> None:
+    X, y = points()
+    held: dict[str, Access] = {"model": Fitted.of(SVC(C=0.3).fit(X, y)), "data": TrainingData(X, y)}
+    (trial,) = audit(held, attacks=["hyperparameters"], defend="noise=0.01").record.trials
+    assert trial.unmeasured == ("model",)
+    assert not trial.kept
+
+
+def test_noise_that_leaves_no_number_is_refused_with_its_reason() -> None:
+    with pytest.raises(BadInput, match=r"got sigma = 1e\+308; give less"):
+        tried("noise=1e308", NETWORK, attacks=["first-layer-images"])
+
+
+def test_a_leak_that_a_defence_cannot_touch_is_no_lack_of_leaks() -> None:
+    X, _ = points()
+    held: dict[str, Access] = {
+        "model": Fitted.of(Ridge(alpha=0.3).fit(X, X[:, 0])), "data": TrainingData(X, X[:, 0]), "api": Gradients.of(NETWORK),
+    }  # fmt: skip
+    found = audit(held, attacks=["hyperparameters", "univariate-from-values"], defend="query-limit=5")
+    assert [finding.verdict for finding in found.findings].count(Verdict.LEAK) == 1
+    assert "there was no leak that it can touch" in trials.tables(found.record)[0].sentence
 
 
 def test_what_ruins_explanations_is_dear_and_a_limit_has_no_known_cost() -> None:
@@ -259,9 +306,11 @@ def test_a_defence_that_guards_nothing_of_what_is_held_is_refused_before_anythin
     [
         ("rouding=3", "unknown key 'rouding'; did you mean 'rounding'"),
         ("encryption", "use one of: absolute, label-only, noise, query-limit, rounding, smoothgrad, top-class"),
-        ("rounding", "one of decimals and digits"),
         ("rounding=", "expected a defence as NAME or NAME=SETTINGS, got 'rounding='; write rounding=3"),
         ("rounding=digits=3", "option 'digits': input should be a valid integer"),
+        ("rounding=digits:true", "expected a number as digits of the defence 'rounding', got True"),
+        ("rounding", "expected one of decimals and digits for rounding, got neither; write rounding=3"),
+        (3, "expected defences such as 'rounding=3', or a list of them, got 3"),
         ("rounding=3,values", "expected SETTING:VALUE in the defence 'rounding=3,values', got 'values'; write"),
         ("rounding=digits:3,digits:4", "each setting once"),
         ("rounding=digit:3", "unknown key 'digit'; did you mean 'digits'"),
@@ -369,7 +418,7 @@ def test_a_budget_counts_for_the_trial_too_and_more_of_it_goes_on(tmp_path: Path
     (trial,) = found.record.trials
     assert trial.partial
     assert not found.record.complete
-    assert "is not finished: run it again, with more time or queries" in trials.tables(found.record)[0].sentence
+    assert "is not finished: time or queries ran out, or an attack broke off" in trials.tables(found.record)[0].sentence
     assert trials.best(found.record) is None
     again = tried("rounding=12", out=tmp_path / "run")
     assert verdicts(again.record.trials[0]) == {"gradient-extraction": "leak"}

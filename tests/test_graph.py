@@ -135,6 +135,29 @@ def test_what_is_not_won_is_not_pursued() -> None:
     assert unmet(held, [Extract(), Rebuild()], {"extract"}) == {"rebuild": "needs weights, which is not held"}
 
 
+@pytest.mark.parametrize("name", ["", " ", "a`b", "a\x1b[31mb", "a\u202eb", "a\nb"])
+def test_names_that_cannot_be_printed_are_refused(name: str) -> None:
+    with pytest.raises(BadInput, match="expected names that can be printed"):
+        graph.hold({name: Hyperparameters({"alpha": 1.0})})
+
+
+@pytest.mark.parametrize(
+    ("source", "shown"),
+    [
+        (
+            "http://h/score?token=abc==&user=me#protocol=mlflow&dimension=7",
+            "http://h/score?token=…&user=…#protocol=mlflow&dimension=7",
+        ),
+        ("https://h/p?secret", "https://h/p?…"),
+        ("http://h/v2/models/mine", "http://h/v2/models/mine"),
+        ("odd?name=1.npz", "odd?name=1.npz"),
+    ],
+)
+def test_a_report_shows_an_address_without_the_values_of_its_query(source: str, shown: str) -> None:
+    (held,) = graph.hold({"api": Hyperparameters({"alpha": 1.0})}, {"api": source})
+    assert held.source == shown
+
+
 def test_unnamed_things_are_named_by_kind_and_strangers_refused() -> None:
     assert [held.name for held in hold([api("a"), api("b"), Candidates(np.zeros((1, 2)))])] == [
         "gradients", "gradients 2", "candidates",

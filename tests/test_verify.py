@@ -325,6 +325,21 @@ def test_inputs_are_compared_with_what_was_audited(sealed: Sealed, capfd: pytest
     assert wrong(found) == {"input model (model.skops)": "changed", "input members (scores.csv)": "missing"}
 
 
+@pytest.mark.parametrize("holdings", [None, [{"name": {"a": 1}}], ["model"]])
+def test_holdings_of_any_form_are_compared_without_breaking(
+    sealed: Sealed, capfd: pytest.CaptureFixture[str], holdings: Any
+) -> None:
+    """Whoever can write the folder can give any document the hash that it carries."""
+    path = sealed.run / "report.json"
+    document = json.loads(path.read_text("utf-8"))
+    del document["holdings"]
+    document |= {} if holdings is None else {"holdings": holdings}
+    document["seal"]["sha256"] = sealing.own_hash(document)
+    path.write_text(json.dumps(document), "utf-8")
+    code, _ = verified(capfd, sealed.run, "--against", sealed.home / "audit.toml")
+    assert code == 1
+
+
 def test_an_input_at_an_address_is_not_asked(sealed: Sealed, capfd: pytest.CaptureFixture[str]) -> None:
     text = (sealed.home / "audit.toml").read_text()
     changed = text.replace('file = "model.skops"\n', 'url = "http://127.0.0.1:9/model"\n', 1)

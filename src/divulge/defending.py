@@ -42,6 +42,8 @@ class Plan:
 
 def chosen(defend: Told | Iterable[Told], things: Sequence[Held]) -> list[Plan]:
     """What is to be tried, looked at before anything runs."""
+    if not isinstance(defend, str | Mapping | Iterable):
+        raise BadInput(f"expected defences such as 'rounding=3', or a list of them, got {defend!r}; correct it")
     listed = [defend] if isinstance(defend, str | Mapping) else list(defend)
     plans: list[Plan] = []
     for given in listed:
@@ -73,6 +75,7 @@ class Again:
         self.seed = int(plan.told.get("seed", runner.seed))
         self.findings: list[Finding[Any]] = []
         self.kept: Kept = {}
+        self.unmeasured: list[str] = []
         self.complete = False
         self._refused = ""
         self.guarded = {thing.name: made for thing in things if (made := self._guarded(thing)) is not None}
@@ -83,8 +86,10 @@ class Again:
     @property
     def trial(self) -> Trial:
         plan = self.plan
-        findings, kept = tuple(self.findings), dict(self.kept)
-        return Trial(plan.words, plan.guarded, findings, kept, dict(plan.told), partial=not self.complete)
+        return Trial(
+            plan.words, plan.guarded, tuple(self.findings), dict(self.kept), dict(plan.told),
+            partial=not self.complete, unmeasured=tuple(self.unmeasured),
+        )  # fmt: skip
 
     def go(self, attacks: Sequence[Procedure[Any, Any]], others: Iterable[Held], save: Callable[[], object]) -> None:
         """Run what is touched again; `others` is what was won from the rest, which is as it was."""
@@ -173,7 +178,9 @@ class Again:
                 raise
             except Exception as error:  # a model's own bug must not cost the audit its findings
                 self.runner.observer.log(sentence(f"{self.plan.words} on {thing.name} was not measured: {error}"))
-                continue
+                found = {}
+            if not found:
+                self.unmeasured.append(thing.name)
             several = len(self.guarded) > 1
             self.kept |= {f"{name} of {thing.name}" if several else name: both for name, both in found.items()}
         return True

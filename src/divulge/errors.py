@@ -47,6 +47,6 @@ def refuse_unknown(given: Iterable[str], known: Iterable[str], where: str) -> No
 
 
 def sentence(reason: object) -> str:
-    """A reason as a person would write it down: it begins with a capital and ends with a full stop."""
-    text = str(reason).strip()
+    """A reason as a person would write it down: its first line, from a capital to a full stop."""
+    text = str(reason).strip().partition("\n")[0].rstrip()
     return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?")) else ".")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -67,10 +68,21 @@ def hold(held: Access | Iterable[Access] | Mapping[str, Access], sources: Mappin
             counts[kind] += 1
             named[kind if counts[kind] == 1 else f"{kind} {counts[kind]}"] = access
         held = named
+    for name in held:
+        if not name.strip() or not name.isprintable() or "`" in name:
+            raise BadInput(f"expected names that can be printed, without `, got {name!r}; give it another name")
     return [
-        Held(name, type(access), access, fingerprint(access), (sources or {}).get(name, "in memory"), (name,))
+        Held(name, type(access), access, fingerprint(access), _public((sources or {}).get(name, "in memory")), (name,))
         for name, access in held.items()
     ]
+
+
+def _public(source: str) -> str:
+    """Where a thing came from, without what a query of an address may keep secret: reports are forwarded."""
+    address, mark, options = source.partition("#")
+    if "://" not in address:
+        return source
+    return re.sub(r"([?&])([^=&]*=)?[^&]+", r"\1\2…", address) + mark + options
 
 
 def pursue(
@@ -112,7 +124,7 @@ def unmet(held: Iterable[Held], attacks: Iterable[Procedure[Any, Any]], started:
     for attack in attacks:
         if attack.name not in started:
             missing = [need.kind for need in attack.needs if not any(issubclass(kind, need) for kind in kinds)]
-            reasons[attack.name] = f"needs {' and '.join(missing)}, which is not held"
+            reasons[attack.name] = f"needs {' and '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} not held"
     return reasons
 
 

@@ -94,7 +94,7 @@ def _verified(
     checks = [_itself(document), *_files(folder, seal["files"])]
     if all(check.right for check in checks):
         checks += _contents(folder, document, redraw)
-    checks += [*_inputs(document["holdings"], now), *_added(folder, seal["files"])]
+    checks += [*_inputs(document.get("holdings"), now), *_added(folder, seal["files"])]
     if given is not None and given != seal["sha256"]:
         checks.insert(0, Check("seal", "changed", f"{REPORT} has {seal['sha256']}, which is not the one given"))
     return Verification(folder, seal["sha256"], given == seal["sha256"] and checks[0].right, tuple(checks))
@@ -179,7 +179,8 @@ def _inputs(holdings: Any, now: Mapping[str, str | BadInput | None] | None) -> I
         else:
             same = found == thing.get("fingerprint")
             yield Check(what, "unchanged") if same else Check(what, "changed", "it was something else when it was audited")
-    started = {thing.get("name") for thing in holdings if isinstance(thing, dict)} if isinstance(holdings, list) else set()
+    things = holdings if isinstance(holdings, list) else []
+    started = {str(thing.get("name")) for thing in things if isinstance(thing, dict)}
     for name in now:
         if name not in started:
             yield Check(f"input {name}", "added", "the run did not have it")

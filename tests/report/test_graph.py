@@ -1,10 +1,12 @@
 """The drawing runs from left to right, and no two boxes touch."""
 
+from dataclasses import replace
 from itertools import combinations
 
 from hypothesis import given, settings, strategies as st
 
-from divulge.contract import Finding, Holding, Hyperparameters, Provenance, Record
+from divulge import report
+from divulge.contract import Finding, Holding, Hyperparameters, Provenance, Record, Verdict
 from divulge.report import graph, layout
 
 NAMES = [f"thing {number}" for number in range(5)]
@@ -59,6 +61,20 @@ def test_what_was_won_stands_apart_from_what_was_held(record: Record) -> None:
     assert styles["api"] == "start"
     assert styles["weights of api"] == "won"
     assert styles["membership of api"] == "taken"
+
+
+def test_what_the_truth_denies_is_dashed_and_called_a_claim(record: Record) -> None:
+    first, second, *rest = record.findings
+    denied = replace(second, verdict=Verdict.FAILED, summary="The truth contradicts what the attack claimed.")
+    drawing = graph.draw(replace(record, findings=(first, denied, *rest)))
+    styles = {box.full.split(":")[0]: box.style for box in drawing.boxes if not box.link}
+    assert styles["training data of api"] == "denied"
+    assert drawing.denies
+    assert "failed, claiming training data of api" in drawing.words
+    assert not graph.draw(record).denies
+    page = report.render(replace(record, findings=(first, denied, *rest)))
+    assert "dashed ones were claimed and the truth denies them" in page
+    assert "What was claimed: training data" in page
 
 
 def test_a_line_that_skips_a_column_runs_between_its_boxes() -> None:

@@ -91,11 +91,13 @@ def test_what_was_won_on_the_way_is_no_evidence_of_resistance() -> None:
     about = Provenance("a", inputs={"model": "h"}, asset="training_data")
     means: Finding[Any] = Finding.means(TrainingData(np.zeros((3, 4))), "directions", provenance=about)
     record = Record("", holdings(model="predictions"), (means,))
-    assert sentences(record) == ["What was won gives nothing away by itself."]
+    assert sentences(record) == ["What was won on the way gives nothing away by itself."]
     (line,) = [one for one in opening(record).assets if one.heading == "Training data"]
     assert line.summary == "A step towards it was won, and no attack went on from there."
     both = Record("", holdings(model="predictions"), (means, nothing("none found")))
-    assert sentences(both)[1].startswith("No leak found by the one attack that ran")
+    assert sentences(both)[0].startswith("No leak found by the one attack that ran")
+    broken = Record("", holdings(model="predictions"), (means, nothing("failed")))
+    assert sentences(broken)[0].startswith("No attack came to an answer that holds")
 
 
 def test_a_leak_that_the_truth_alone_shows_does_not_hide_what_it_started_from() -> None:

@@ -35,6 +35,7 @@ from divulge.contract import (
     Score,
     Scores,
     TrainingData,
+    Trial,
     Weights,
 )
 from divulge.report import notebook
@@ -110,6 +111,14 @@ def test_an_audit_shows_its_headline_leaks_by_asset_every_verdict_and_its_report
     assert [said.count(f" {verdict} ") for verdict in ("none found", "not applicable", "failed")] == [1, 1, 1]
     assert '<a href="runs/of%20mine/report.html">' in shown
     assert shown.count("<img ") == 2 * SHOWN
+
+
+def test_an_audit_says_what_its_defences_did(record: Record) -> None:
+    trial = Trial("rounding, digits = 3", ("api",), (), {"accuracy": (0.9, 0.88)}, {"name": "rounding", "digits": 3})
+    said = text(notebook.audit(replace(record, trials=(trial,))))
+    assert "Behind rounding to 3 digits, 0 of the" in said
+    assert "accuracy falls from 0.9 to 0.88." in said
+    assert "Before and after" not in text(notebook.audit(record))
 
 
 @pytest.mark.parametrize("figure", FIGURES, ids=lambda figure: figure.title)

@@ -177,7 +177,7 @@ def test_what_a_defence_was_asked_counts_too() -> None:
 def test_pictures_that_the_truth_denies_are_not_counted_as_won() -> None:
     right = Score(2, 0, "a guess", "of 3 claimed", interval=(0.3, 2.97), most=3)
     record = Record("", (Holding("model", "gradients", "", ""),), (leak(IMAGES, scores={"recovered": right}),))
-    assert ": 2 of 3 pictures claimed, without a query" in opening(record).lead
+    assert ": 2 pictures of 3 claimed, without a query" in opening(record).lead
     all_right, to_the_pixel = replace(right, value=3, interval=(0.9, 3.0)), Score(1, 0, "a guess", "of 3", most=3)
     record = replace(record, findings=(leak(IMAGES, scores={"recovered": all_right, "pixel-exact": to_the_pixel}),))
     assert ": 3 pictures, without a query" in opening(record).lead

@@ -213,6 +213,8 @@ class Trial:
     "The defence's name and settings, as an audit file has them."
     partial: bool = False
     "True when a budget, a silent server or whoever stopped the audit ended it early: a later run goes on."
+    unmeasured: tuple[str, ...] = ()
+    "Of what it stands before, things whose users may lose what nobody measured."
 
 
 @dataclass(frozen=True, eq=False)

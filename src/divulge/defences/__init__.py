@@ -90,6 +90,9 @@ def made(name: str, settings: Mapping[str, Any], seed: Any = 0) -> Defence:
     missing = [field.name for field in fields(kind) if field.name not in settings and field.default is MISSING]
     if missing:
         raise BadInput(f"expected {' and '.join(missing)} for the defence {name!r}, got none; give it")
+    truths = [setting for setting, value in settings.items() if isinstance(value, bool) and setting != "fresh"]
+    if truths:
+        raise BadInput(f"expected a number as {truths[0]} of the defence {name!r}, got {settings[truths[0]]}; correct it")
     defence: Defence = kind(**settings)
     if isinstance(defence, Rounding):
         defence.check()

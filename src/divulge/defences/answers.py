@@ -38,9 +38,9 @@ class Rounding:
 
     def check(self) -> None:
         if (self.decimals is None) == (self.digits is None):
+            given = "neither" if self.digits is None else "both"
             raise BadInput(
-                f"expected one of decimals and digits for rounding, got decimals={self.decimals}, digits={self.digits}; "
-                "give exactly one"
+                f"expected one of decimals and digits for rounding, got {given}; write rounding=3 for three digits"
             )
 
     def guard(self, access: P, seed: int) -> P:
@@ -92,7 +92,11 @@ class Noise:
         rng = np.random.default_rng(seed)
 
         def noisy(values: Array) -> Array:
-            return np.asarray(values + self.sigma * np.abs(values).max(initial=0) * rng.standard_normal(values.shape))
+            with np.errstate(over="ignore", invalid="ignore"):
+                changed = values + self.sigma * np.abs(values).max(initial=0) * rng.standard_normal(values.shape)
+            if not np.isfinite(changed).all():
+                raise BadInput(f"expected noise that leaves numbers finite, got sigma = {self.sigma:g}; give less")
+            return np.asarray(changed)
 
         return released(access, noisy)
 

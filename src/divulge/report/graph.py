@@ -39,7 +39,7 @@ class Box:
     full: str
     "What does not fit, for a reader who points at it."
     style: str
-    "`start`, `won`, `taken` (loot that is no leak), or a verdict as the style sheet spells it."
+    "`start`, `won`, `taken` (loot that is no leak), `denied` (none at all), or a verdict as the style sheet spells it."
     link: str = ""
 
 
@@ -64,6 +64,11 @@ class Drawing:
     def tried(self) -> int:
         """How many findings it shows."""
         return sum(bool(box.link) for box in self.boxes)
+
+    @property
+    def denies(self) -> bool:
+        """Whether it shows what was claimed and is not so."""
+        return any(box.style == "denied" for box in self.boxes)
 
     @property
     def long(self) -> bool:
@@ -141,7 +146,7 @@ def draw(record: Record) -> Drawing:
         boxes[key] = Box(
             *(_left(columns[key]), EDGE + placed.middles[key] - HEIGHT / 2, HELD),
             *(wording.shorten(title, 16), wording.shorten(below, 20), f"{name}: {wording.kind(kind)}"),
-            style="start" if maker is None else "won" if maker.leak else "taken",
+            style="start" if maker is None else "won" if maker.leak else "denied" if maker.denied else "taken",
         )
     for edge in edges:
         key, title = f"edge {edge.number}", wording.attack(edge.finding)
@@ -194,6 +199,6 @@ def _words(edges: Sequence[Edge]) -> str:
     said = []
     for edge in edges:
         sources = wording.listing(edge.sources) or "nothing named"
-        won = f", winning {edge.won}" if edge.won else ""
+        won = f", {'claiming' if edge.denied else 'winning'} {edge.won}" if edge.won else ""
         said.append(f"From {sources}, {wording.attack(edge.finding)}: {edge.finding.verdict}{won}.")
     return " ".join(said)

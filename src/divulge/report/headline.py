@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from divulge.contract import Record, Verdict
-from divulge.report import loot, overview, wording
+from divulge.contract import Poison, Record, Verdict
+from divulge.report import loot, overview, severity, wording
 from divulge.report.overview import Leak
 from divulge.report.paths import Edge, Paths
 
@@ -41,15 +41,18 @@ def sentences(record: Record) -> list[str]:
         return [worst(found[0], paths), *ways(record)]
     attacks = [finding for finding in record.findings if finding.provenance.role == "attack"]
     tally = Counter(finding.verdict for finding in attacks if not finding.onward)
-    said = ["What was won gives nothing away by itself."] if any(finding.onward for finding in attacks) else []
+    means = any(finding.onward for finding in attacks)
+    said = []
     if tally[Verdict.NONE_FOUND]:
         one = tally[Verdict.NONE_FOUND] == 1
         ran, these = ("one attack", "this attack") if one else (f"{tally[Verdict.NONE_FOUND]} attacks", "these attacks")
         said.append(f"No leak found by the {ran} that ran: evidence of resistance to {these} only.")
-    elif not said and (tally or not record.findings):
+    elif tally[Verdict.FAILED] or not record.findings or (tally and not means):
         said.append("No attack came to an answer that holds: nothing is known of what this gives away.")
     if tally[Verdict.FAILED]:
         said.append(f"{wording.count(tally[Verdict.FAILED], 'attack')} failed, which says nothing either way.")
+    if means:
+        said.append("What was won on the way gives nothing away by itself.")
     return said or ["No attack was run, and what was run instead shows no leak."]
 
 
@@ -65,7 +68,10 @@ def worst(leak: Leak, paths: Paths) -> str:
     who = f"{opening} (`{first}`)" if first else opening
     lost = _LOST.get(leak.asset, f"gives away {wording.kind(leak.asset)}" if leak.asset else "leaks")
     lost = _LOST_TO.get(edge.finding.loot.kind, lost) if edge.finding.loot is not None else lost
-    much = loot.won(edge.finding)
+    much, score = loot.won(edge.finding), severity.headline(edge.finding)
+    if isinstance(edge.finding.loot, Poison) and score is not None:  # how many points says nothing of the harm
+        name, harm = score
+        much += f" make the {name} {wording.number(harm.value)}, null {wording.number(harm.null)}"
     price = f"for {wording.count(leak.rating.points, 'query', 'queries')}" if leak.rating.points else "without a query"
     shown = "" if origin.claimed else "; only the truth shows it"
     return f"{who} {lost}{f': {much},' if much else ''} {price} and in {wording.duration(leak.rating.seconds)}{shown}."

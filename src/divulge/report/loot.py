@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from itertools import chain
 from typing import Any
 
@@ -73,14 +73,20 @@ def amount(loot: Access | None) -> str:
 
 
 def won(finding: Finding[Any]) -> str:
-    """The same of what an attack claimed; where the first score that the truth gave is of fewer of them, how many."""
-    loot, much = finding.loot, amount(finding.loot)
+    """The same of what an attack claimed; where the truth denies a part, of what it confirms."""
+    loot, confirmed = finding.loot, right(finding)
     if not finding.provenance.claimed:
         return ""
-    right = next((score for name, score in finding.scores.items() if name in finding.measured and score.speaks), None)
-    if isinstance(loot, TrainingData) and right is not None and right.most == len(loot.X) != right.value:
-        return f"{right.value:,.0f} of {much} claimed"
-    return much
+    if isinstance(loot, TrainingData) and confirmed is not None and confirmed < len(loot.X):
+        return f"{amount(replace(loot, X=loot.X[:confirmed], y=None))} of {len(loot.X):,} claimed"
+    return amount(loot)
+
+
+def right(finding: Finding[Any]) -> int | None:
+    """How many of the points that an attack claimed are right, by the first score from the truth; None where none tells."""
+    score = next((score for name, score in finding.scores.items() if name in finding.measured and score.speaks), None)
+    claimed = isinstance(finding.loot, TrainingData) and score is not None and score.most == len(finding.loot.X)
+    return round(score.value) if claimed and score is not None else None
 
 
 def _hyperparameters(loot: Hyperparameters) -> Loot:

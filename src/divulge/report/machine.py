@@ -138,6 +138,7 @@ def _trial(trial: Trial, record: Record) -> dict[str, Any]:
         "guarded": list(trial.guarded),
         "sentence": table.sentence,
         "kept": {name: {"without": without, "with": guarded} for name, (without, guarded) in trial.kept.items()},
+        "unmeasured": list(trial.unmeasured),
         "leaks": table.remaining + table.new,
         "partial": trial.partial,
         "findings": [{**finding, "number": number} for number, finding in enumerate(again, 1)],

@@ -22,7 +22,7 @@ import jinja2
 from markupsafe import Markup, escape
 
 from divulge.contract import ASSETS, Access, Figure, Finding, ImagePairs, Record, Verdict
-from divulge.report import headline, loot, opening, overview, pictures, scores, severity, wording
+from divulge.report import headline, loot, opening, overview, pictures, scores, severity, trials, wording
 from divulge.report.markup import code
 from divulge.report.paths import Paths
 
@@ -94,6 +94,7 @@ def audit(record: Record, report: Path | None = None) -> str:
     rest = [finding for finding in record.findings if finding.verdict is not Verdict.LEAK]
     return _filled(
         "audit", record=record, sentences=headline.sentences(record), by_asset=by_asset, stolen=opened.showcase,
+        behind=[table.sentence for table in trials.tables(record)], caveat=trials.CAVEAT,
         findings=[*first, *rest][:ROWS], more=max(0, len(record.findings) - ROWS), report=report,
         address=None if report is None else quote(report.as_posix()) if not report.is_absolute() else report.as_uri(),
     )  # fmt: skip

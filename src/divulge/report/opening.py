@@ -12,6 +12,8 @@ from divulge.report.severity import Severity
 
 SHOWN = 12
 "Pairs of pictures on the first screen: four columns of three, beside the table."
+BEST = "What helps most here, measured on this model."
+DEAREST = "What stops most of those that were tried, and takes from users what they may not spare."
 LONG = 140
 "Characters of what was won, where its loot cannot be counted and its summary stands in."
 
@@ -46,6 +48,7 @@ class Opening:
     totals: str
     trial: str
     "What a defence did to this very model, where one was tried; otherwise empty."
+    trial_heading: str
 
 
 def opening(record: Record) -> Opening:
@@ -53,6 +56,7 @@ def opening(record: Record) -> Opening:
     lead, *rest = headline.sentences(record)
     advice = overview.remedy(found)
     showcase, stolen = _showcase(found)
+    tried = trials.best(record)
     return Opening(
         lead=lead,
         rest=() if found else tuple(rest),  # with a leak, the ways to it stand at the graph
@@ -61,7 +65,8 @@ def opening(record: Record) -> Opening:
         stolen=stolen,
         remedy=advice[1] if advice else None,
         totals=_totals(record),
-        trial=_tried(record),
+        trial="" if tried is None else trials.table(record, tried).sentence,
+        trial_heading=BEST if tried is None or trials.bearable(tried) else DEAREST,
     )
 
 
@@ -119,12 +124,6 @@ def _nothing(asset: Asset) -> str:
     return f"{said[:1].upper()}{said[1:]}."
 
 
-def _tried(record: Record) -> str:
-    """What the best of the defences that were tried did, where one did anything."""
-    trial = trials.best(record)
-    return "" if trial is None else trials.table(record, trial).sentence
-
-
 def _totals(record: Record) -> str:
     """Everything that was tried, in a line."""
     verdicts = Counter(finding.verdict for finding in record.findings)
@@ -154,7 +153,9 @@ def _showcase(found: list[Leak]) -> tuple[pictures.Gallery | None, int]:
         for figure in finding.figures:
             if isinstance(figure, ImagePairs) and len(figure.left):
                 sides = f"Left: {figure.left_name}. Right: {figure.right_name}."  # how many there are, the table says
-                return replace(pictures.pairs(figure, SHOWN), note=sides), leak.edge.number
+                right = loot.right(finding)  # pairs are in the order of their likeness
+                shown = min(SHOWN, right or SHOWN)
+                return replace(pictures.pairs(figure, shown), note=sides), leak.edge.number
         if won.shape is not None and len(won.X):
             alone = pictures.points(won.X, won.shape, None, "picture won", SHOWN)
             return replace(alone, title="Pictures that came out"), leak.edge.number

@@ -56,6 +56,11 @@ class Section:
         return self.edge.finding
 
     @property
+    def denied(self) -> bool:
+        """Whether the truth denies what was claimed."""
+        return self.edge.denied
+
+    @property
     def first(self) -> list[Row]:
         """The scores that speak for it."""
         measured = [row for row in self.scores if row.name in self.finding.measured]

@@ -24,6 +24,11 @@ class Edge:
     def leak(self) -> bool:
         return self.finding.verdict is Verdict.LEAK
 
+    @property
+    def denied(self) -> bool:
+        """Whether it was claimed, and the truth says otherwise."""
+        return self.finding.verdict is Verdict.FAILED and bool(self.won)
+
 
 class Paths:
     """The attack graph of a record, and the ways through it."""

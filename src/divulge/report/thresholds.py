@@ -13,7 +13,7 @@ from divulge.errors import BadInput, refuse_unknown
 from divulge.report import overview, wording
 from divulge.report.severity import Severity
 
-CONDITION = re.compile(r"\s*([\w-]+)\s*(>=|==|>)\s*(\d{1,9})\s*")
+CONDITION = re.compile(r"\s*([\w-]+)\s*(>=|==|>)\s*([0-9]{1,9})\s*")
 COMPARED: dict[str, Callable[[int, int], bool]] = {">=": operator.ge, ">": operator.gt, "==": operator.eq}
 VERDICTS = {"failed": Verdict.FAILED, "none_found": Verdict.NONE_FOUND, "not_applicable": Verdict.NOT_APPLICABLE}
 KEYS = {

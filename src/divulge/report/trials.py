@@ -14,13 +14,17 @@ from divulge.report.severity import Rating, Severity
 CAVEAT = "Behind a defence the attacks ran as they are; an attacker who knows of the defence may get further."
 NOT_REACHED = "not reached"
 "Of a finding that one pass has and the other has not, as a chain broke or another one led there."
-NOT_MEASURED = "what it costs the users was not measured: no points are known to compare answers at"
+NOT_MEASURED = (
+    "what it costs the users was not measured: no points are known at which answers could be computed and compared"
+)
 DEAR = 0.05
 "Of accuracy, of fit, or of labels: an owner who gives up more has another model."
 FEW = 2
 "Measures of one sort that a sentence names; of more, the one that falls furthest."
-SHARES = ("accuracy", "R²", "answers with the same label", "cosine of the explanations")
-"What a defence costs, what matters most to users first."
+RIGHT = ("accuracy", "R²")
+"How right answers are, each the measure of another kind of model."
+CHANGED = ("answers with the same label", "cosine of the explanations")
+"How far answers stay what they were: told where nothing says how right they are, and where they change much."
 
 _WORDS: Mapping[str, tuple[str, str]] = {
     "digits": ("rounding", "rounding to {} digits"),
@@ -138,8 +142,14 @@ def best(record: Record) -> Trial | None:
         left = _left(behind(record, trial))
         if not trial.partial and left < without:
             price = cost(trial)
-            ranked.append((price is None or price > DEAR, *left, 1.0 if price is None else price, number))
+            ranked.append((not bearable(trial), *left, 1.0 if price is None else price, number))
     return record.trials[min(ranked)[-1]] if ranked else None
+
+
+def bearable(trial: Trial) -> bool:
+    """Whether a defence is known to leave users what they had."""
+    price = cost(trial)
+    return price is not None and price <= DEAR
 
 
 def cost(trial: Trial) -> float | None:
@@ -239,36 +249,44 @@ def _level(side: Side) -> float:
 def _sentence(trial: Trial, before: int, remaining: int, new: int, others: int) -> str:
     name = phrase(trial.told, trial.defence)
     if trial.partial:
-        return f"Behind {name} the audit is not finished: run it again, with more time or queries where those ran out."
+        return f"Behind {name} the audit is not finished: time or queries ran out, or an attack broke off; run it again."
     reach = " that it can touch" if others else ""
     said = f"{remaining} of {f'the {before}' if others else before} leaks{reach} {'remains' if remaining == 1 else 'remain'}"
     if before < 2:
-        said = f"the one leak{reach} {'remains' if remaining else 'is gone'}" if before else "there was no leak to stop"
+        said = (
+            f"the one leak{reach} {'remains' if remaining else 'is gone'}"
+            if before
+            else f"there was no leak{reach or ' to stop'}"
+        )
     if new:
         said += f", and {new} that {'was' if new == 1 else 'were'} none before"
     return f"Behind {name}, {said}; {_use(trial)}."
 
 
 def _use(trial: Trial) -> str:
-    """What matters most of what users keep, and explanations besides where they turn away."""
-    said = _first(trial)
-    turned = [one for one in trial.kept.items() if one[0].startswith("cosine") and one[1][0] - one[1][1] > DEAR]
-    told = [_moved(name, *both) for name, both in turned if name not in said]
-    limit = ["what a limit costs who needs more answers was not measured"] if trial.told.get("name") == "query-limit" else []
-    return "; ".join([said, *told, *limit])
+    """What users keep: how right answers are, and besides how far they change where that is much or all that is known."""
+    said = [part for share in RIGHT if (part := _told(trial, share))]
+    for share in CHANGED:
+        lost = max((before - after for name, (before, after) in trial.kept.items() if name.startswith(share)), default=0.0)
+        if (not said or lost > DEAR) and (part := _told(trial, share)):
+            said.append(part)
+    said = said or [NOT_MEASURED]
+    if trial.kept and trial.unmeasured:
+        said.append(f"what it costs users of {wording.listing(trial.unmeasured)} was not measured")
+    if trial.told.get("name") == "query-limit":
+        said.append("what a limit costs who needs more answers was not measured")
+    return "; ".join(said)
 
 
-def _first(trial: Trial) -> str:
-    for share in SHARES:
-        found = [(name, both) for name, both in trial.kept.items() if name.startswith(share)]
-        if len(found) > FEW:
-            if all(wording.number(before) == wording.number(after) for _, (before, after) in found):
-                return f"all {len(found)} measures of {share} stay as they were"
-            name, both = max(found, key=lambda one: one[1][0] - one[1][1])
-            return f"of {len(found)} measures of {share}, the one that falls furthest: {_moved(name, *both)}"
-        if found:
-            return wording.listing([_moved(name, *both) for name, both in found])
-    return NOT_MEASURED
+def _told(trial: Trial, share: str) -> str:
+    """One kind of measure, of everything that is guarded."""
+    found = [(name, both) for name, both in trial.kept.items() if name.startswith(share)]
+    if len(found) <= FEW:
+        return wording.listing([_moved(name, *both) for name, both in found])
+    if all(wording.number(before) == wording.number(after) for _, (before, after) in found):
+        return f"all {len(found)} measures of {share} stay as they were"
+    name, both = max(found, key=lambda one: one[1][0] - one[1][1])
+    return f"of {len(found)} measures of {share}, the one that falls furthest: {_moved(name, *both)}"
 
 
 def _moved(name: str, before: float, after: float) -> str:

@@ -352,7 +352,10 @@ def test_a_claim_that_is_hardly_ever_right_has_failed_though_one_is() -> None:
         assert judged.verdict is Verdict.FAILED
         assert judged.summary.startswith("The truth contradicts what the attack claimed: ")
     half = replace(finding, loot=TrainingData(np.concatenate([X[:15], NON_MEMBERS[:15]]), shape=SHAPE))
-    assert scoring.scored(half, HELD, Truth({**TRUTH, "candidates": Candidates(NON_MEMBERS[15:])})).verdict is Verdict.LEAK
+    judged = scoring.scored(half, HELD, Truth({**TRUTH, "candidates": Candidates(NON_MEMBERS[15:])}))
+    assert judged.verdict is Verdict.LEAK
+    right = judged.scores[scoring.CLAIMS].value
+    assert judged.summary == f"30 training images come out. By the truth {right:.0f} of the 30 are right."
 
 
 def test_wrong_claims_beside_right_candidates_say_which_is_which() -> None:

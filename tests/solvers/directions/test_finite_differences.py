@@ -36,6 +36,18 @@ def point(seed: int = 1, dimension: int = 64) -> Array:
     return found
 
 
+def test_points_of_few_inputs_may_coincide() -> None:
+    """Two draws in a corner of the box are no direction; nothing that is asked is no number."""
+    made = MadePoints(2, (-3.0, 3.0), None, lambda X: X)
+
+    def scores(X: Array) -> Array:
+        assert np.isfinite(X).all()
+        return np.asarray(X @ np.ones((2, 1)))
+
+    for seed in range(20):
+        made.far_from_kinks(np.random.default_rng(seed), 24, 0.1, scores, np.full(1, 1e-12))
+
+
 def test_slopes_of_double_precision_have_nine_digits() -> None:
     network, x = Network(), point()
     found = one_sided(network, x, SHORT, np.full(3, 1e-16), np.random.default_rng(0))

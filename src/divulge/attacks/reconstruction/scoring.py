@@ -83,6 +83,10 @@ def scored(finding: Finding[TrainingData], held: Directions, truth: Truth) -> Fi
         if compared.preferred is not None:
             said += f" There are training images in what it handed over without a claim: {compared.preferred}."
         return finding.corrected(Verdict.FAILED, said)
+    right = finding.scores.get(CLAIMS)
+    if finding.verdict is Verdict.LEAK and right is not None and right.most is not None and right.value < right.most:
+        said = f"By the truth {right.value:.0f} of the {right.most:,.0f} are right."
+        return replace(finding, summary=f"{finding.summary} {said}")
     if finding.verdict is Verdict.NONE_FOUND and compared.preferred is not None:
         said = f"The truth shows training images in what the attack could not claim: {compared.preferred}."
         return finding.corrected(Verdict.LEAK, said)

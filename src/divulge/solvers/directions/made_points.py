@@ -85,6 +85,7 @@ class MadePoints:
         if not len(X):
             return X, np.zeros(0)
         moves = self.draw(rng, DIRECTIONS * len(X)) - self.draw(rng, DIRECTIONS * len(X))
+        moves[~moves.any(axis=1)] = self.width  # of few inputs two draws may be the same corner of the box
         moves *= SHARE * step / np.sqrt(np.mean(moves**2, axis=1, keepdims=True))
         starts = np.repeat(X, DIRECTIONS, axis=0)
         ends = scores(np.concatenate([starts + moves, starts - moves])).reshape(2, len(X), DIRECTIONS, -1)
