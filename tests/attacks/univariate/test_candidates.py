@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.stats import binom
 
 from divulge import TrainingData, Weights, victims
 from divulge.arrays import Array
@@ -153,6 +152,6 @@ def test_points_drawn_like_the_training_points_are_no_leak_however_these_lie(kin
         truth, strangers = np.sort(drawn(100)), drawn(20)
         near = scoring.NEAR * float(np.ptp(truth))
         right = int((np.abs(strangers[:, None] - truth).min(axis=1) <= near).sum())
-        assert binom.sf(right - 1, 20, scoring._met(truth, near)) >= scoring.CERTAIN
+        assert not scoring.beyond_chance(right, 20, scoring.chance_of(truth, near))
     evenly = np.linspace(0, 1, 20)
-    assert scoring._met(evenly, 1e-3) < 0.01  # and where they are not dense, half of the candidates are no chance
+    assert scoring.chance_of(evenly, 1e-3) < 0.01  # and where they are not dense, half of the candidates are no chance

@@ -74,11 +74,16 @@ def scored(
         many, right = len(found.x), round(offered.value * len(found.x))
         chance = f"of as many drawn like those {offered.null * many:.2g} would be, at most"
         said = f"of {many} candidates {right} are training points; {chance}"
-        if binom.sf(right - 1, many, offered.null) < CERTAIN:
+        if beyond_chance(right, many, offered.null):
             return finding.corrected(Verdict.LEAK, f"The truth shows more than the attack could certify: {said}.")
         if offered.value > offered.null:
             return replace(finding, summary=f"{finding.summary} By the truth, and not beyond doubt, {said}.")
     return finding
+
+
+def beyond_chance(right: int, many: int, chance: float) -> bool:
+    """Whether so many of the candidates are training points as chance has them in less than one case of a thousand."""
+    return bool(binom.sf(right - 1, many, chance) < CERTAIN)
 
 
 def _scores(found: Found, truth: Array, margin_points: Array) -> tuple[dict[str, Score], list[str]]:
@@ -95,7 +100,7 @@ def _scores(found: Found, truth: Array, margin_points: Array) -> tuple[dict[str,
     if certain.any():
         scores["precision of those certain each"] = Score(float(right[certain].mean()), chance, EVENLY, most=1.0)
     if len(found.x):
-        alike = max(chance, _met(truth, near))
+        alike = max(chance, chance_of(truth, near))
         scores[OFFERED] = Score(float((_distance(found.x, truth) <= near).mean()), alike, ALIKE, most=1.0)
     if len(margin_points):
         for name, x in {
@@ -156,7 +161,7 @@ def _distance(x: Array, others: Array) -> Array:
     return np.asarray(np.abs(x[:, None] - others).min(axis=1)) if len(others) else np.full(len(x), np.inf)
 
 
-def _met(truth: Array, near: float) -> float:
+def chance_of(truth: Array, near: float) -> float:
     """The chance, at most, that a fresh point like sorted training points lies within a distance of one.
 
     Judged by how many training points have another that near, or a few times as near, with the upper end of its interval.
