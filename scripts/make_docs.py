@@ -26,6 +26,7 @@ COMMANDS = (
     "studies",
     "reproduce",
     "report",
+    "verify",
 )
 
 

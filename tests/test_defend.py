@@ -30,7 +30,7 @@ from divulge.contract import (
     Truth,
 )
 from divulge.errors import BadInput
-from divulge.report import trials
+from divulge.report import render, trials
 from divulge.report.opening import opening
 from divulge.runner import Nobody
 from divulge.serving import Server
@@ -150,6 +150,17 @@ def test_what_falls_furthest_is_said_of_every_kind_of_model_and_what_nobody_meas
     opened = opening(replace(record, trials=(ruined,)))
     assert opened.trial_heading.endswith("takes from users what they may not spare.")
     assert opening(record).trial_heading == "What helps most here, measured on this model."
+
+
+def test_of_many_measures_those_that_changed_are_listed_and_the_others_counted() -> None:
+    record = tried("rounding=3").record
+    kept = {f"accuracy of model {number}": (0.9, 0.9 - 0.1 * (number == 3)) for number in range(6)}
+    for told, names, same in ((kept, ["accuracy of model 3"], 5), (dict(list(kept.items())[:4]), list(kept)[:4], 0)):
+        trial = replace(record.trials[0], kept=told)
+        table = trials.table(record, trial)
+        assert ([one.name for one in table.told], table.same) == (names, same)
+        page = render(replace(record, trials=(trial,)))
+        assert ("5 other measures of use stayed as before." in page) == bool(same)
 
 
 def test_the_cost_of_a_kernel_machine_is_named_as_unmeasured() -> None:

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from divulge.verifying import Verification
 
 QUIET_SECONDS = 10.0  # how often a log gets a line of progress
-MANY = 4  # measures of what a defence costs: of more, those that it changes
 STYLES = {"leak": "bold red", "none found": "green", "not applicable": "yellow", "failed": "magenta"}
 
 
@@ -183,9 +182,10 @@ def _show_trials(audit: Audit) -> None:
     for table in tables:
         out.print(f"\n{table.sentence}", markup=False)
         leaks = [row for row in table.rows if row.before.leak or row.after.leak]
-        rows = [(f"{row.title} on {', '.join(row.inputs)}", row.before.words, row.after.words) for row in leaks]
-        kept = [one for one in table.kept if len(table.kept) <= MANY or one.without != one.behind]
-        show_table(("", "without", "with"), [*rows, *((one.name, one.without, one.behind) for one in kept)])
+        rows = [(row.words, row.before.words, row.after.words) for row in leaks]
+        rows += [(one.name, one.without, one.behind) for one in table.told]
+        if rows:
+            show_table(("", "without", "with"), rows)
     if tables:
         out.print(trials.CAVEAT)
 

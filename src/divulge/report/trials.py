@@ -19,6 +19,8 @@ NOT_MEASURED = (
 )
 DEAR = 0.05
 "Of accuracy, of fit, or of labels: an owner who gives up more has another model."
+MANY = 4
+"Measures of what a defence costs that are all listed; of more, those that it changes."
 FEW = 2
 "Measures of one sort that a sentence names; of more, the one that falls furthest."
 RIGHT = ("accuracy", "R²")
@@ -72,6 +74,12 @@ class Row:
     number: int | None
     "The finding's number on the page, from 1; None of what only the second pass has."
 
+    @property
+    def words(self) -> str:
+        """`Span reconstruction on weights of api: images at NCC > 0.9`"""
+        name = f"{self.title} on {', '.join(self.inputs)}" if self.inputs else self.title
+        return f"{name}: {self.score}" if self.score else name
+
 
 @dataclass(frozen=True)
 class Kept:
@@ -102,6 +110,16 @@ class Table:
     partial: bool
     "Whether it was ended early: then nothing can be said of it yet."
     sentence: str
+
+    @property
+    def told(self) -> tuple[Kept, ...]:
+        """The measures of use; of many those that changed."""
+        return tuple(one for one in self.kept if len(self.kept) <= MANY or one.without != one.behind)
+
+    @property
+    def same(self) -> int:
+        """How many others stayed as they were."""
+        return len(self.kept) - len(self.told)
 
 
 def tables(record: Record) -> list[Table]:
