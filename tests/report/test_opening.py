@@ -16,6 +16,7 @@ from divulge.contract import (
     Holding,
     Hyperparameters,
     Parameters,
+    Poison,
     Provenance,
     Record,
     Remedy,
@@ -232,3 +233,14 @@ def test_the_parameters_themselves_come_before_a_cheaper_copy() -> None:
 def test_what_was_won_is_named_for_what_it_is(won: Access, said: str) -> None:
     record = Record("", (Holding("model", "predictions", "", ""),), (leak(won),))
     assert said in opening(record).lead
+
+
+def test_poison_is_told_with_the_harm_that_it_does() -> None:
+    harm = {"recovered": Score(0.58, 0.2, "wrong labels", interval=(0.5, 0.66), most=1.0)}
+    finding = leak(Poison(np.zeros((3, 4)), np.zeros(3)), scores=harm)
+    record = Record("", (Holding("model", "pipeline", "", ""),), (finding,))
+    assert (
+        ") can be poisoned: 3 contributed points make the recovered 0.58, null 0.2, without a query" in opening(record).lead
+    )
+    shown = replace(finding, provenance=replace(finding.provenance, claimed=False))
+    assert ") can be poisoned without a query" in opening(replace(record, findings=(shown,))).lead

@@ -69,7 +69,7 @@ def worst(leak: Leak, paths: Paths) -> str:
     lost = _LOST.get(leak.asset, f"gives away {wording.kind(leak.asset)}" if leak.asset else "leaks")
     lost = _LOST_TO.get(edge.finding.loot.kind, lost) if edge.finding.loot is not None else lost
     much, score = loot.won(edge.finding), severity.headline(edge.finding)
-    if isinstance(edge.finding.loot, Poison) and score is not None:  # how many points says nothing of the harm
+    if much and isinstance(edge.finding.loot, Poison) and score is not None:  # how many points says nothing of the harm
         name, harm = score
         much += f" make the {name} {wording.number(harm.value)}, null {wording.number(harm.null)}"
     price = f"for {wording.count(leak.rating.points, 'query', 'queries')}" if leak.rating.points else "without a query"
