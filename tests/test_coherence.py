@@ -64,6 +64,12 @@ def test_an_exact_copy_whose_weights_are_all_wrong() -> None:
     assert contradictions(leak(Weights(LAYERS, exact=True), "2 units follow.", **points)) == []
 
 
+@pytest.mark.parametrize(("error", "stands"), [(0.9e-4, True), (1.1e-4, False)])
+def test_an_exact_copy_is_off_by_less_than_a_ten_thousandth(error: float, stands: bool) -> None:
+    points = {"largest error at points": Score(error, 1.0, "the mean", better="lower")}
+    assert (contradictions(leak(Weights(LAYERS, exact=True), "2 units follow.", **points)) == []) is stands
+
+
 def test_a_leak_that_says_what_it_would_have_found() -> None:
     finding = replace(leak(CALLED, "2 of 4 stand out."), power="The same search claims 3, of which none is right.")
     assert said(finding).startswith("the verdict is leak, and power is for what found nothing")
@@ -139,5 +145,6 @@ def test_nothing_found_beside_images_that_nearly_all_came_back() -> None:
     scores = {"rank": Score(9, 9, "a guess"), "images": Score(90, 0, "a guess", most=100)}
     finding: Finding[Any] = Finding.none_found("None.", power="Little.", scores=scores, measured=tuple(scores))
     assert "'images' is better than its null" in said(finding)
-    few = {**scores, "images": Score(9, 0, "a guess", most=100)}
-    assert contradictions(replace(finding, scores=few)) == []
+    for many, stands in ((49, True), (51, False)):
+        other = {**scores, "images": Score(many, 0, "a guess", most=100)}
+        assert (contradictions(replace(finding, scores=other)) == []) is stands

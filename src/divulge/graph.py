@@ -69,7 +69,7 @@ def hold(held: Access | Iterable[Access] | Mapping[str, Access], sources: Mappin
             named[kind if counts[kind] == 1 else f"{kind} {counts[kind]}"] = access
         held = named
     for name in held:
-        if not name.strip() or not name.isprintable() or "`" in name:
+        if not isinstance(name, str) or not name.strip() or not name.isprintable() or "`" in name:
             raise BadInput(f"expected names that can be printed, without `, got {name!r}; give it another name")
     return [
         Held(name, type(access), access, fingerprint(access), _public((sources or {}).get(name, "in memory")), (name,))

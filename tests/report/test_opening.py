@@ -184,7 +184,9 @@ def test_pictures_that_the_truth_denies_are_not_counted_as_won() -> None:
     assert ": 3 pictures, without a query" in opening(record).lead
 
 
-@pytest.mark.parametrize(("precision", "level"), [(1e-12, Severity.HIGH), (1e-3, Severity.MEDIUM)])
+@pytest.mark.parametrize(
+    ("precision", "level"), [(1e-12, Severity.HIGH), (0.9e-6, Severity.HIGH), (1.1e-6, Severity.MEDIUM)]
+)
 def test_parameters_to_many_digits_confirm_themselves(precision: float, level: Severity) -> None:
     assert rated(leak(Parameters(np.ones(3), np.zeros(1), precision=precision), measured=False)) == level
 

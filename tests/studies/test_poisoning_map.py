@@ -207,7 +207,7 @@ def test_a_rise_that_test_points_do_not_show_is_no_leak() -> None:
     easy = Candidates(np.array([[-8.0, 0.0], [8.0, 0.0]] * 20), np.array([-1.0, 1.0] * 20))
     scored = draw(held, easy, penalties=2)
     assert scored.verdict == "failed"
-    assert scored.summary.startswith("Test points show no rise: one point")
+    assert scored.summary.startswith("On test points the rise is no more than chance explains: one point")
     np.testing.assert_array_equal(seen(scored).x, seen(blind).x)
 
 

@@ -178,8 +178,8 @@ def cost(trial: Trial) -> float | None:
     if trial.told.get("name") == "query-limit":
         return None
     lost = {name: before - after for name, (before, after) in trial.kept.items()}
-    right = any(name.startswith(("accuracy", "R²")) for name in lost)
-    told = [less for name, less in lost.items() if not (right and name.startswith("answers with the same label"))]
+    right = any(name.startswith(RIGHT) for name in lost)
+    told = [less for name, less in lost.items() if not (right and name.startswith(CHANGED[0]))]
     return max(0.0, *told) if told else None
 
 

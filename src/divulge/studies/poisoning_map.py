@@ -136,9 +136,9 @@ class PoisoningMap(Study[Pipeline]):
             if raised:
                 return judged.corrected(Verdict.LEAK, f"Test points show what validation points could not: {_lower(claim)}")
             return replace(judged, summary=f"{CHANCE}: {_lower(claim)}")
-        if raised or poisoned.mean() > clean.mean():
-            return replace(judged, summary=claim if raised else f"{claim} On test points chance may explain the rise.")
-        return judged.corrected(Verdict.FAILED, f"Test points show no rise: {_lower(claim)}")
+        if raised:
+            return replace(judged, summary=claim)
+        return judged.corrected(Verdict.FAILED, f"On test points the rise is no more than chance explains: {_lower(claim)}")
 
     @property
     def _strong(self) -> str:

@@ -14,10 +14,12 @@ from divulge.attacks.poisoning.outcome import (
     Outcome,
     PoisonedPipelines,
     PoisonedSetting,
+    leaves_open,
     measured,
     paired_p_value,
 )
 from divulge.attacks.poisoning.records import PipelineModels, Setting
+from divulge.contract import Score
 
 LEARNER = PipelineLearner("logistic", "logistic", np.array([0, 1]), "converged", 150, 0.1, None)
 X = np.linspace(-1, 1, 21)[:, None]
@@ -50,7 +52,17 @@ def test_seven_new_errors_and_no_old_one_are_a_rise_and_six_are_not() -> None:
 def test_a_rise_that_wrong_labels_alone_have_too_is_none() -> None:
     assert rise(8, plain=1).raised
     assert not rise(8, plain=2).raised
-    assert (rise(8, plain=7).above, rise(8, plain=8).above, rise(0).above) == (True, False, False)
+
+
+@pytest.mark.parametrize(
+    ("value", "high", "open"),
+    [(0.12, 0.31, True), (0.12, 0.29, False), (0.09, 0.31, False), (0.31, None, True), (0.2, None, False)],
+)
+def test_few_test_points_leave_open_a_rise_that_they_may_have_and_many_deny_it(
+    value: float, high: float | None, open: bool
+) -> None:
+    interval = None if high is None else (0.0, high)
+    assert leaves_open(Score(value, 0.1, "wrong labels", interval=interval), 0.2) is open
 
 
 def test_a_point_that_several_splits_ask_about_counts_once() -> None:

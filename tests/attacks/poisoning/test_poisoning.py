@@ -80,6 +80,33 @@ def test_a_few_points_raise_the_test_error_far_above_wrong_labels_alone(found: F
     assert "lower bound on the worst case" in found.summary
 
 
+def test_test_points_confirm_a_claim_deny_it_or_are_too_few(digits: datasets.Dataset) -> None:
+    """Chosen by what the models of the attack say: those that poison alone makes wrong, and those that it leaves right."""
+    attack, held = quick(), pipeline(digits)
+    blind = attack(held, context=Context(0))
+    assert blind.verdict == "leak"
+    assert seen(blind).rise == pytest.approx(blind.scores["validation error"].value - blind.scores["validation error"].null)
+    learner = learner_of(held, attack.regime, attack.epochs, attack.rate, attack.width, blind.provenance.seed)
+    models = seen(blind).settings[attack.setting(held)]
+    poisoned, plain = (
+        learner.wrong(each.W[0], each.b[0], digits.X_test, digits.y_test)[-1]
+        for each in (models.poisoned, models.mislabelled)
+    )
+    clean = learner.wrong(models.poisoned.W[0], models.poisoned.b[0], digits.X_test, digits.y_test)[0]
+    harmed, spared = (np.flatnonzero(some) for some in (poisoned & ~plain & ~clean, ~poisoned & ~plain & ~clean))
+    for chosen, verdict, said in (
+        (harmed[:20], "leak", "raise test error"),
+        (harmed[:3], "leak", "Test points are too few to show it"),
+        (np.append(harmed[:2], spared[:400]), "failed", "Test points show no rise beyond that of wrong labels alone"),
+        (spared[:3], "failed", "Test points show no rise beyond that of wrong labels alone"),
+    ):
+        known = Candidates(digits.X_test[chosen], digits.y_test[chosen])
+        scored = attack.score(blind, held, Truth({"candidates": known}))
+        assert scored.verdict == verdict
+        assert said in scored.summary
+        assert ("too few" in scored.summary) == (len(chosen) == 3 and verdict == "leak")
+
+
 def test_re_tuning_the_penalty_saves_most_of_it_and_the_penalty_grows(found: Finding[Poison]) -> None:
     assert found.scores["test error re-tuned, in that of the penalty tuned on clean data"].value < 0.6
     assert found.scores["growth of the penalty's logarithm"].value > 1

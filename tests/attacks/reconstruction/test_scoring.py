@@ -351,6 +351,12 @@ def test_a_claim_that_is_hardly_ever_right_has_failed_though_one_is() -> None:
         assert judged.scores[scoring.CLAIMS].value >= 1
         assert judged.verdict is Verdict.FAILED
         assert judged.summary.startswith("The truth contradicts what the attack claimed: ")
+    blurred = X[:20] + 0.1 * NOISE[:20]  # like training images, and none to the pixel
+    for hits, verdict in ((20, Verdict.LEAK), (10, Verdict.FAILED)):
+        loot = TrainingData(np.concatenate([blurred[:hits], NOISE[: 30 - hits]]), shape=SHAPE)
+        judged = scoring.scored(replace(finding, loot=loot), HELD, Truth(TRUTH))  # with no non-members to compare with
+        assert (judged.scores[scoring.CLAIMS].value, judged.scores[scoring.PIXELS].value) == (hits, 0)
+        assert judged.verdict is verdict
     half = replace(finding, loot=TrainingData(np.concatenate([X[:15], NON_MEMBERS[:15]]), shape=SHAPE))
     judged = scoring.scored(half, HELD, Truth({**TRUTH, "candidates": Candidates(NON_MEMBERS[15:])}))
     assert judged.verdict is Verdict.LEAK

@@ -153,5 +153,7 @@ def test_points_drawn_like_the_training_points_are_no_leak_however_these_lie(kin
         near = scoring.NEAR * float(np.ptp(truth))
         right = int((np.abs(strangers[:, None] - truth).min(axis=1) <= near).sum())
         assert not scoring.beyond_chance(right, 20, scoring.chance_of(truth, near))
+    pairs = np.sort(np.concatenate([np.arange(10.0), np.arange(10.0) + 0.02]))  # near each other at 3 times the distance
+    assert 0.25 < scoring.chance_of(pairs, 0.009) < 0.4
     evenly = np.linspace(0, 1, 20)
     assert scoring.chance_of(evenly, 1e-3) < 0.01  # and where they are not dense, half of the candidates are no chance

@@ -20,6 +20,7 @@ from divulge.attacks.poisoning.outcome import (
     Outcome,
     PoisonedPipelines,
     PoisonedSetting,
+    leaves_open,
     measured,
 )
 from divulge.attacks.poisoning.records import Aim, Campaign, PipelineModels, PipelineSplit, Setting, Terms, all_done
@@ -162,8 +163,8 @@ estimator has it where not given, and else by cross-validation."
             if by_test.raised:
                 return judged.corrected(Verdict.LEAK, f"Test points show what validation points could not: {said}")
             return replace(judged, summary=f"{CHANCE}: {said}")
-        if by_test.raised or by_test.above:
-            doubt = "" if by_test.raised else " On test points chance may explain the rise, or wrong labels alone."
+        if by_test.raised or leaves_open(next(iter(judged.scores.values())), seen.rise):
+            doubt = "" if by_test.raised else " Test points are too few to show it: chance may explain it, or wrong labels."
             return replace(judged, summary=f"{said}{doubt}")
         return judged.corrected(Verdict.FAILED, f"Test points show no rise beyond that of wrong labels alone: {said}")
 
@@ -191,10 +192,11 @@ estimator has it where not given, and else by cross-validation."
         return campaigns, ""
 
     def _judged(self, blind: Measured, loot: Poison, seen: PoisonedPipelines, held: Pipeline) -> Finding[Poison]:
-        terms = self.terms(held)
+        terms, scores = self.terms(held), blind.scores()
+        own = next(iter(scores.values()))
         rest: dict[str, Any] = {
-            "evidence": seen,
-            "scores": blind.scores(),
+            "evidence": replace(seen, rise=own.value - own.null),
+            "scores": scores,
             "figures": blind.figures(loot, terms.low, terms.high),
             "notes": (
                 *blind.notes(),

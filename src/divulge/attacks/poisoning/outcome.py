@@ -67,6 +67,8 @@ class PoisonedPipelines(Evidence):
     "Starts that were stuck and began anew."
     over_saddle: float | None
     "Relative rise of the loss that is aimed at once the re-tuned penalty stays; None where none was re-tuned."
+    rise: float = 0.0
+    "How much more is wrong on validation points than with wrong labels alone, as far as it is claimed."
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,12 +120,6 @@ class Measured:
     def raised(self) -> bool:
         """Whether the points do something, and more than wrong labels alone, beyond chance."""
         return self.p_value < CERTAIN
-
-    @property
-    def above(self) -> bool:
-        """Whether there are more errors than of the clean model and than with wrong labels alone, as chance may be."""
-        own = self.outcome.own
-        return self.mean(own) > max(self.mean(own, 0), float(self.nulls[own][:, -1].mean()))
 
     def mean(self, setting: Setting, level: int = -1) -> float:
         return float(self.errors[setting][:, level].mean())
@@ -259,6 +255,12 @@ def paired_p_value(ours: Array, others: Array, which: Array | None = None) -> fl
     if np.ptp(more) == 0:
         return 1.0
     return float(stats.ttest_1samp(more, 0.0, alternative="greater").pvalue)
+
+
+def leaves_open(test: Score, rise: float) -> bool:
+    """Whether test points that do not show a rise are too few to deny it: errors are more, and by as much as they may be."""
+    high = test.value if test.interval is None else test.interval[1]
+    return test.value > test.null and high - test.null >= rise
 
 
 def half_width(ours: Array, others: Array) -> float:

@@ -25,11 +25,6 @@ class Transferred(Measured):
         clean, plain, poisoned = self.wrong
         return max(paired_p_value(poisoned, clean), paired_p_value(poisoned, plain)) < CERTAIN
 
-    @property
-    def above(self) -> bool:
-        clean, plain, poisoned = (float(each.mean()) for each in self.wrong)
-        return poisoned > max(clean, plain)
-
     def sentence(self) -> str:
         clean, plain, poisoned = (self.outcome.learner.shown(float(each.mean())) for each in self.wrong)
         count, measure = int(self.outcome.counts[-1]), self.outcome.learner.measure

@@ -26,6 +26,7 @@ from divulge.contract import (
     Verdict,
     Weights,
     above,
+    surpasses,
 )
 from divulge.solvers.shared import similarity
 from divulge.solvers.statistics import roc
@@ -107,11 +108,12 @@ def doubted(finding: Finding[TrainingData], compared: Compared) -> Finding[Train
 
 
 def _borne_out(finding: Finding[TrainingData], compared: Compared) -> bool:
-    """Whether claims stand: better than a useless attack, and as often right as they say or beyond doubt."""
+    """Whether claims stand: better than a useless attack; and right as often as they say, or mostly, or beyond doubt."""
     right, claims = finding.scores.get(CLAIMS), finding.evidence
     if not compared.better or right is None or right.interval is None or not isinstance(claims, Claims):
         return compared.better
-    return right.interval[1] >= claims.expected or compared.preferred is not None
+    mostly = 2 * right.value > claims.claimed and surpasses(right)
+    return right.interval[1] >= claims.expected or mostly or compared.preferred is not None
 
 
 def measured(
