@@ -39,7 +39,9 @@ def main() -> None:
         for copies, how, both in kinds():
             said = f"{name}, {copies} of each, {how or 'as they are'}{', non-members too' if both else ''}"
             tally(said, chosen, lambda rng, c=copies, h=how, b=both, X=X: handed_over(rng, X, c, h, b))
-        tally(f"{name}, 30 wrong claims", chosen, lambda rng, X=X: claimed(rng, X))
+        for members, others in ((100, 1000), (1500, 1000), (100, 0), (1500, 0)):
+            said = f"{name}, 30 wrong claims, {members} training images, {others} non-members"
+            tally(said, chosen, lambda rng, X=X, m=members, o=others: claimed(rng, X, m, o))
     for members, others in ((5, 100), (50, 400), (500, 100), (1000, 1000)):
         tally(
             f"scores of {members} members and {others} others",
@@ -87,17 +89,18 @@ def handed_over(rng: np.random.Generator, X: Array, copies: int, how: str, both:
     return judged(rng, finding, seen, others)
 
 
-def claimed(rng: np.random.Generator, X: Array) -> Verdict:
-    places = rng.permutation(len(X))
+def claimed(rng: np.random.Generator, X: Array, members: int, others: int) -> Verdict:
+    places, known = rng.permutation(len(X)), members + others
     evidence = Claims.of(0.9, np.full(30, 0.95), np.zeros(30, bool), np.zeros((0, X.shape[1]), np.float32))
-    finding = Finding.leak(TrainingData(X[places[1100:1130]]), "30 training images come out.", evidence=evidence)
-    return judged(rng, finding, X[places[:100]], X[places[100:1100]])
+    finding = Finding.leak(TrainingData(X[places[known : known + 30]]), "30 training images come out.", evidence=evidence)
+    return judged(rng, finding, X[places[:members]], X[places[members:known]])
 
 
 def judged(rng: np.random.Generator, finding: Finding[TrainingData], seen: Array, others: Array) -> Verdict:
     W = 0.05 * rng.standard_normal((30, seen.shape[1])).astype(np.float32)
     held = Weights(((W, np.zeros(30)), (rng.standard_normal((1, 30)), np.zeros(1))), mean=seen.mean(axis=0))
-    truth: dict[str, Access] = {"training_data": TrainingData(seen, shape=(SIDE, SIDE)), "candidates": Candidates(others)}
+    truth: dict[str, Access] = {"training_data": TrainingData(seen, shape=(SIDE, SIDE))}
+    truth |= {"candidates": Candidates(others)} if len(others) else {}
     return images.scored(finding, held, Truth(truth)).verdict
 
 

@@ -357,6 +357,10 @@ def test_a_claim_that_is_hardly_ever_right_has_failed_though_one_is() -> None:
         judged = scoring.scored(replace(finding, loot=loot), HELD, Truth(TRUTH))  # with no non-members to compare with
         assert (judged.scores[scoring.CLAIMS].value, judged.scores[scoring.PIXELS].value) == (hits, 0)
         assert judged.verdict is verdict
+    pairs = np.concatenate([X[:20], X[:20] + 0.05 * NOISE[:20]])  # whose every picture is like another of them
+    loot = TrainingData(np.concatenate([blurred, NOISE[:10]]), shape=SHAPE)
+    judged = scoring.scored(replace(finding, loot=loot), HELD, Truth({"training_data": TrainingData(pairs, shape=SHAPE)}))
+    assert (judged.scores[scoring.CLAIMS].value, judged.verdict) == (20, Verdict.FAILED)
     half = replace(finding, loot=TrainingData(np.concatenate([X[:15], NON_MEMBERS[:15]]), shape=SHAPE))
     judged = scoring.scored(half, HELD, Truth({**TRUTH, "candidates": Candidates(NON_MEMBERS[15:])}))
     assert judged.verdict is Verdict.LEAK

@@ -112,7 +112,7 @@ def _borne_out(finding: Finding[TrainingData], compared: Compared) -> bool:
     right, claims = finding.scores.get(CLAIMS), finding.evidence
     if not compared.better or right is None or right.interval is None or not isinstance(claims, Claims):
         return compared.better
-    mostly = 2 * right.value > claims.claimed and surpasses(right)
+    mostly = 2 * right.value > claims.claimed and surpasses(right) and right.interval[0] > compared.kin * claims.claimed
     return right.interval[1] >= claims.expected or mostly or compared.preferred is not None
 
 
@@ -194,6 +194,8 @@ class Compared:
     "What shows beyond doubt that training images are among them, if anything does."
     others: Array | None
     "As many non-members as there are training images."
+    kin: float
+    "Share of the training images that are like another of them: as often any picture of their kind is like one."
     part: Compared | None = None
     "Those alone that the attack claimed, where it handed over more."
 
@@ -213,11 +215,11 @@ class Compared:
         better = any(scores[name].value > scores[name].null for name in DECIDING if name in scores)
         preferred = _to_the_pixel(mine, nulls, scale.originals)
         if non_members is None:
-            return cls(mine, nulls, scores, better, preferred, None)
+            return cls(mine, nulls, scores, better, preferred, None, _kin(scale.originals, rng))
         others = _drawn(non_members, len(scale.originals), rng).astype(mine.found.dtype)
         beside = _drawn(non_members, OTHERS, rng).astype(mine.found.dtype)
         preferred = _preferred(mine, nulls, scale.originals, beside) or preferred
-        return cls(mine, nulls, scores, better or preferred is not None, preferred, others)
+        return cls(mine, nulls, scores, better or preferred is not None, preferred, others, _kin(scale.originals, rng))
 
     def counts(self, null: str) -> str:
         """Training images of each kind that decides, beside those of a useless attack."""
@@ -367,6 +369,14 @@ def _to_the_pixel(mine: Measure, nulls: Mapping[str, Measure], originals: Array)
 
 def _nearest(found: Array, originals: Array) -> Array:
     return np.asarray(similarity.ncc(found, originals).max(axis=0))
+
+
+def _kin(originals: Array, rng: np.random.Generator) -> float:
+    """Share of images, or of some of them, that are like another one."""
+    places = rng.permutation(len(originals))[:MIXED]
+    alike = similarity.ncc(originals[places], originals)
+    alike[np.arange(len(places)), places] = -1
+    return float(np.mean(alike.max(axis=1) > GOOD))
 
 
 def _things(X: Array) -> Array:
