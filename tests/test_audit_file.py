@@ -223,6 +223,8 @@ def make_files(folder: Path) -> Array:
     layers = torch.nn.Sequential(torch.nn.Linear(4, 6), torch.nn.ReLU(), torch.nn.Linear(6, 1))
     state = {name: value.numpy() for name, value in layers.state_dict().items()}
     save_file(state, folder / "network.safetensors")
+    save_file(state, folder / "public.safetensors")
+    save_file({name: value + 0.1 * X[0].mean() for name, value in state.items()}, folder / "tuned.safetensors")
     return X
 
 

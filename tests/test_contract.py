@@ -38,6 +38,7 @@ from divulge.contract import (
 from divulge.errors import AttackFailed, BadInput, NotApplicable, TruthSealed
 
 X = np.arange(6.0).reshape(3, 2)
+NETWORK = ((np.ones((3, 2)), np.ones(3)), (np.ones((1, 3)), np.ones(1)))
 LABELS = np.array([0, 1, 0])
 PLACES = np.array([0, 1])
 
@@ -302,6 +303,11 @@ def test_gradients_serve_where_predictions_are_needed() -> None:
         (lambda: Weights(()), "at least one layer"),
         (lambda: Weights(((np.ones((3, 2)), np.ones(2)),)), "layer 1 has weights"),
         (lambda: Weights(((np.ones((3, 2)), np.ones(3)), (np.ones((1, 2)), np.ones(1)))), "layer 2"),
+        (lambda: Weights(NETWORK, start=NETWORK), "expected a start that training moved, got the network itself"),
+        (lambda: Weights(NETWORK, start=((np.ones((4, 2)), np.ones(4)),)), "widths 2-3-1, but for its head, got 2-4"),
+        (lambda: Weights(NETWORK, start=NETWORK[1:]), "widths 2-3-1, but for its head, got 3-1"),
+        (lambda: Weights(NETWORK, start=()), "at least one layer .W, b. of the start"),
+        (lambda: Predictions(double, 5, start=NETWORK), "start with the 5 inputs of the model, got 2"),
         (lambda: Fitted("ridge"), "expected coef or dual_coef"),
         (lambda: Fitted("ridge", coef=unchecked([np.inf])), "finite numbers for the ridge model's coef"),
         (lambda: Predictions(double, 0), "positive input dimension"),

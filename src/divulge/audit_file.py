@@ -19,6 +19,8 @@ KEYS = (
     "title", "out", "seed", "workers", "attacks", "studies", "defend", "allow_pickle", "format", "fail_on", "budget", "held",
     "truth", "options",
 )  # fmt: skip
+OWN_FILES = ("mean", "start")
+"Options that name a file beside that of a network."
 SOURCES = ("file", "url", "dataset")
 NAMES = ("features", "target", "weights", "record", "score", "member", "source")
 
@@ -164,14 +166,14 @@ class _Opener:
     def _file(self, kind: str, source: str, options: Mapping[str, Any]) -> Access:
         from divulge.targets import files
 
-        if isinstance(options.get("mean"), str):  # a file of its own, named as the network's is
-            options = {**options, "mean": str(self.home / options["mean"])}
+        own = {name: str(self.home / options[name]) for name in OWN_FILES if isinstance(options.get(name), str)}
+        options = {**options, **own}
         return files.read(kind, self.home / source, options, allow_pickle=self.allow_pickle)
 
     def _url(self, kind: str, source: str, options: Mapping[str, Any]) -> Access:
         from divulge.targets import remote
 
-        given = [name for name in ("authority", "certificate", "key", "mean") if name in options]
+        given = [name for name in ("authority", "certificate", "key", *OWN_FILES) if name in options]
         files = {name: str(self.home / str(options[name])) for name in given}
         return remote.connect(kind, source, {**options, **files}, look=False)
 

@@ -232,7 +232,7 @@ def _pack(value: Any, arrays: dict[str, Array]) -> Any:
         return {"$": "dict", "is": [[_pack(key, arrays), _pack(item, arrays)] for key, item in value.items()]}
     if isinstance(value, Predictions):
         told = getattr(value, "explanation", None)
-        known = {"explanation": told, "mean": value.mean, "shape": value.shape}
+        known = {"explanation": told, "mean": value.mean, "shape": value.shape, "start": value.start}
         more = {name: _pack(one, arrays) for name, one in known.items() if one is not None}
         return {"$": type(value).__name__, "dimension": value.dimension, "identity": value.identity, **more}
     if isinstance(value, StoredEvidence):

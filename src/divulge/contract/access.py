@@ -11,8 +11,18 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from divulge.arrays import Array
-from divulge.contract.checks import check_input, check_labels, check_points, frozen, names, numbers, points
+from divulge.arrays import Array, Layer
+from divulge.contract.checks import (
+    check_input,
+    check_labels,
+    check_points,
+    dense_layers,
+    frozen,
+    names,
+    numbers,
+    points,
+    start_of,
+)
 from divulge.contract.display import Shown
 from divulge.contract.reading import reader
 from divulge.contract.service import Service
@@ -56,20 +66,31 @@ class Predictions(Access):
     "Of one input when it is a picture: (height, width) or (height, width, 3)."
     first_layer: str = field(default="", kw_only=True)
     "The first layer that has weights, as in `0 (Conv2d)`, where it is known and not dense."
+    start: tuple[Layer, ...] | None = field(default=None, kw_only=True)
+    "The layers it was trained from, where these are public, as those of a checkpoint that was trained further."
 
     def __post_init__(self) -> None:
         if self.dimension < 1:
             raise BadInput(f"expected a positive input dimension, got {self.dimension}; give the width of one point")
         check_input(self, self.dimension)
+        if self.start is not None:
+            start = dense_layers(self.start, "the start")
+            if start[0][0].shape[1] != self.dimension:
+                raise BadInput(
+                    f"expected a start with the {self.dimension} inputs of the model, got {start[0][0].shape[1]}; give the "
+                    "network that this one was trained from"
+                )
+            object.__setattr__(self, "start", start)
 
     @classmethod
-    def of(cls, model: object, shape: tuple[int, ...] | None = None) -> Self:
+    def of(cls, model: object, shape: tuple[int, ...] | None = None, *, start: object = None) -> Self:
         """Query a torch module or a scikit-learn estimator that is in memory.
 
         A module that takes no rows of numbers is given points of `shape`: (3, 32, 32) for a convolution of colour pictures.
+        `start` is the network it was trained from, where that is public.
         """
         found: Self = reader().queries(cls, model, shape)
-        return found
+        return found if start is None else replace(found, start=_layers_of(start))
 
     @classmethod
     def at(cls, url: str, **options: Any) -> Self:
@@ -142,34 +163,26 @@ class Weights(Directions):
     rows: Array = field(init=False, repr=False, metadata={"stored": False})
     precision: float | None = field(default=None, init=False, repr=False, metadata={"stored": False})
     answers: int = field(default=0, init=False, repr=False, metadata={"stored": False})
-    layers: tuple[tuple[Array, Array], ...]
+    layers: tuple[Layer, ...]
     exact: bool = True
     "False when the weights are a copy whose agreement was measured."
     agreement: float = 1.0
     "Share of check points on which a copy and the original agree."
+    start: tuple[Layer, ...] | None = field(default=None, kw_only=True)
+    """The layers before training, where these are public, as those of a checkpoint that was trained further. Only the first
+    ones where the head is new."""
 
     def __post_init__(self) -> None:
-        if not self.layers:
-            raise BadInput("expected at least one layer (W, b), got none; pass layers=[(W1, b1), ...]")
-        checked, width = [], None
-        for number, (W, b) in enumerate(self.layers, 1):
-            W = numbers(W, f"layer {number}'s weights", dimensions=2)
-            b = numbers(b, f"layer {number}'s bias", dimensions=1)
-            if len(b) != len(W) or (width is not None and W.shape[1] != width):
-                raise BadInput(
-                    f"layer {number} has weights {W.shape} and bias {b.shape} after a layer of width {width}; "
-                    "expected W of shape (units, previous units) and b of shape (units,)"
-                )
-            width = len(W)
-            checked.append((W, b))
-        object.__setattr__(self, "layers", tuple(checked))
+        object.__setattr__(self, "layers", dense_layers(self.layers, "a network"))
         object.__setattr__(self, "rows", np.column_stack(self.layers[0]))
         super().__post_init__()
+        if self.start is not None:
+            object.__setattr__(self, "start", start_of(self.layers, dense_layers(self.start, "the start")))
 
     @classmethod
-    def of(cls, model: object) -> Self:
-        """Read a torch module made of Linear and ReLU layers."""
-        return cls(reader().layers(model))
+    def of(cls, model: object, *, start: object = None) -> Self:
+        """Read a torch module made of Linear and ReLU layers; `start` is what it was trained from, where that is public."""
+        return cls(reader().layers(model), start=None if start is None else _layers_of(start))
 
     def predict(self, X: Array) -> Array:
         """Outputs (n, outputs) at points (n, dimension)."""
@@ -436,6 +449,13 @@ class Scores(Access):
         _check_scores(self)
         if not len(self.scores):
             raise BadInput("expected at least one membership score, got none; check where they were saved")
+
+
+def _layers_of(network: object) -> tuple[Layer, ...]:
+    """The layers of a start, given as a network or read already."""
+    if isinstance(network, Weights):
+        return network.layers
+    return tuple(network) if isinstance(network, list | tuple) else reader().layers(network)
 
 
 def _computed_sparse(X: Any, kind: str, value: Array) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from divulge.arrays import Array
+from divulge.arrays import Array, Layer, Layers
 from divulge.errors import BadInput
 
 REAL = (bool, int, float, np.number, np.bool_)
@@ -181,6 +181,46 @@ def check_input(access: Any, features: int) -> None:
             )
         object.__setattr__(access, "mean", mean)
     check_shape(access, features)
+
+
+def dense_layers(layers: Any, what: str) -> tuple[Layer, ...]:
+    """Layers (W (units, inputs), b (units,)) of a network, each taking what the one before it gives."""
+    if not layers:
+        raise BadInput(f"expected at least one layer (W, b) of {what}, got none; pass layers=[(W1, b1), ...]")
+    checked: list[Layer] = []
+    for number, (W, b) in enumerate(layers, 1):
+        W = numbers(W, f"layer {number}'s weights", dimensions=2)
+        b = numbers(b, f"layer {number}'s bias", dimensions=1)
+        width = len(checked[-1][1]) if checked else None
+        if len(b) != len(W) or (width is not None and W.shape[1] != width):
+            raise BadInput(
+                f"layer {number} has weights {W.shape} and bias {b.shape} after a layer of width {width}; "
+                "expected W of shape (units, previous units) and b of shape (units,)"
+            )
+        checked.append((W, b))
+    return tuple(checked)
+
+
+def start_of(layers: Layers, start: tuple[Layer, ...]) -> tuple[Layer, ...]:
+    """The part of a start that a network of these layers was trained from: all of it, or all but a head that is new."""
+    ours, theirs = ((some[0][0].shape[1], *(len(b) for _, b in some)) for some in (layers, start))
+    shared = len(start) - (len(start) == len(layers) and ours[:-1] == theirs[:-1] and ours != theirs)
+    if not shared or ours[: shared + 1] != theirs[: shared + 1]:
+        raise BadInput(
+            f"expected a start of the network's own widths {_chain(ours)}, but for its head, got {_chain(theirs)}; give the "
+            "network that this one was trained from"
+        )
+    if shared == len(layers) and all(map(_same, layers, start)):
+        raise BadInput("expected a start that training moved, got the network itself; give what it was before training")
+    return start[:shared]
+
+
+def _same(one: Layer, other: Layer) -> bool:
+    return all(np.array_equal(mine, theirs) for mine, theirs in zip(one, other, strict=True))
+
+
+def _chain(widths: Sequence[int]) -> str:
+    return "-".join(map(str, widths))
 
 
 def check_shape(access: Any, features: int) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from divulge.arrays import Layer
 from divulge.contract import (
     Access,
     Array,
@@ -205,10 +206,19 @@ def _arrays(path: Path, blob: bytes, options: Options) -> tuple[Array | None, Ar
 
 
 def _weights(path: Path, options: Options, allow_pickle: bool) -> Weights:
-    """`shape` of a picture that goes in, and `mean`: the file of what is subtracted from it before the first layer."""
+    """`shape` of a picture that goes in, `mean`: the file of what is subtracted from it before the first layer, and `start`:
+    that of the network this one was trained from."""
     found = network(path, contents(path, NETWORK_FILES, "a network"))
     mean = mean_of(Path(text(options, "mean", "")), found.dimension) if "mean" in options else None
-    return replace(found, mean=mean, shape=whole_numbers(options, "shape", least=1))
+    return replace(found, mean=mean, shape=whole_numbers(options, "shape", least=1), start=started_from(options))
+
+
+def started_from(options: Options) -> tuple[Layer, ...] | None:
+    """The layers of the network that an option names."""
+    if "start" not in options:
+        return None
+    path = Path(text(options, "start", ""))
+    return network(path, contents(path, NETWORK_FILES, "a start")).layers
 
 
 def mean_of(path: Path, dimension: int) -> Array:
@@ -236,13 +246,14 @@ def _queries(cls: type[Predictions]) -> Reader:
             if "mean" in options:
                 mean = mean_of(Path(text(options, "mean", "")), read.dimension)
                 model = replace(read, mean=mean)
-        elif "mean" in options:
-            raise BadInput(f"option 'mean' is for networks, got it for {path.name}; put the step into its pipeline")
+        elif given := [name for name in ("mean", "start") if name in options]:
+            raise BadInput(f"option {given[0]!r} is for networks, got it for {path.name}; put the step into its pipeline")
         else:
             model = estimator(path, blob, allow_pickle)
         with opened(path, "a fitted model"):
             asked, identity = local.queries(cls, model), hashlib.sha256(blob).hexdigest()[:32]
-            return replace(asked, identity=identity, mean=mean, shape=whole_numbers(options, "shape", least=1))
+            shape, start = whole_numbers(options, "shape", least=1), started_from(options)
+            return replace(asked, identity=identity, mean=mean, shape=shape, start=start)
 
     return reader
 
@@ -281,9 +292,9 @@ _READERS: dict[str, tuple[Reader, tuple[str, ...]]] = {
     "scores": (_scores, ("record", "score", "source")),
     "fitted": (_fitted, ("learner", *_KERNEL, "settings")),
     "parameters": (_parameters, _KERNEL),
-    "weights": (_weights, ("mean", "shape")),
-    "predictions": (_queries(Predictions), ("mean", "shape")),
-    "gradients": (_queries(Gradients), ("mean", "shape")),
+    "weights": (_weights, ("mean", "shape", "start")),
+    "predictions": (_queries(Predictions), ("mean", "shape", "start")),
+    "gradients": (_queries(Gradients), ("mean", "shape", "start")),
     "hyperparameters": (_hyperparameters, ()),
 }
 "Kind -> who reads it, and the options it takes."

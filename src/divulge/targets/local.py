@@ -39,7 +39,10 @@ def queries(cls: type[Q], model: object, shape: tuple[int, ...] | None = None) -
         module = restore(model.architecture, model.shape, model.classes, model.arrays)
         return _module_queries(cls, module, math.prod(model.shape))
     if is_module(model):
-        return _module_queries(cls, model, _input_width(model) if shape is None else math.prod(shape), shape)
+        width = _input_width(model)
+        if shape is None or math.prod(shape) == width:  # pictures go into a dense layer flat
+            return replace(_module_queries(cls, model, width), shape=_picture(shape))
+        return _module_queries(cls, model, math.prod(shape), shape)
     if _is_estimator(model):
         return _estimator_queries(cls, model)
     raise BadInput(

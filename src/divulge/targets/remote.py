@@ -17,7 +17,7 @@ from divulge.contract import Gradients, Predictions, option_class
 from divulge.contract.service import Account
 from divulge.errors import BadInput, TargetFailed, refuse_unknown
 from divulge.targets import oip, protocols
-from divulge.targets.files import mean_of
+from divulge.targets.files import mean_of, started_from
 from divulge.targets.messages import Answer, Body, Decode, parsed
 from divulge.targets.oip import Metadata
 from divulge.targets.protocols import Call, Preset, explained
@@ -61,6 +61,8 @@ class RemoteModel:
     "The shape of one point that is a picture, where it goes over the wire otherwise: height, width, and 3 for colours."
     mean: str | None = None
     "A file with what the model subtracts from every point, where the auditor knows it."
+    start: str | None = None
+    "A file with the network that the model was trained from, where that is public."
     datatype: Literal["FP32", "FP64"] | None = None
     "The precision in which the model takes points."
     batch: PositiveInt = 256
@@ -115,6 +117,8 @@ def connect(
     known: dict[str, Any] = {"service": service, "shape": _picture(chosen), "mean": None}
     if chosen.mean is not None:
         known["mean"] = mean_of(Path(chosen.mean), service.dimension)
+    if chosen.start is not None:
+        known["start"] = started_from({"start": chosen.start})
     if kind == "predictions":
         return Predictions(service.value, service.dimension, service.identity, **known)
     return Gradients(service.value, service.dimension, service.identity, gradient=service.gradient, **known)

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from scipy.ndimage import gaussian_filter
 
+from divulge import datasets
 from divulge.arrays import Array
 from divulge.solvers.images.layouts import Layout
-from divulge.solvers.images.span import Span, pictured, span, span_of_combinations
+from divulge.solvers.images.span import Span, pictured, span, span_of_combinations, span_of_moved
 
 RNG = np.random.default_rng
 
@@ -236,3 +237,25 @@ def test_what_lies_below_the_pictures_is_noise_in_them_too() -> None:
 def test_directions_that_end_in_noise_are_not_all(noise: float, buried: bool) -> None:
     whole, layout = answers(noise, 40)
     assert pictured(whole, layout).buried is buried
+
+
+def test_what_was_added_to_a_known_start_ends_where_rounding_begins() -> None:
+    digits = datasets.load("mnist", samples=30, seed=1)
+    rng = RNG(0)
+    added = rng.standard_normal((120, 30)) @ np.column_stack([digits.X - digits.X.mean(axis=0), np.ones(30)])
+    tail = np.linalg.qr(rng.standard_normal((120, 120)))[0] * 10.0 ** -np.linspace(3, 5, 120)  # it has no edge
+    rounding = tail @ np.linalg.qr(rng.standard_normal((785, 120)))[0].T
+    moved = added + rounding
+    assert span(moved[:, :-1], moved[:, -1]).rank > 30
+    found = span_of_moved(moved, None)
+    assert found.rank == 30
+    assert 0 < found.noise < 1e-4
+
+
+def test_where_points_added_as_little_as_rounding_the_last_picture_tells() -> None:
+    digits = datasets.load("mnist", samples=30, seed=2)
+    rng = RNG(0)
+    fading = 10.0 ** -np.linspace(0, 5, 30)
+    added = (rng.standard_normal((120, 30)) * fading) @ np.column_stack([digits.X, np.ones(30)])
+    rounding = 1e-5 * rng.standard_normal(added.shape) * rng.uniform(0, 1, added.shape[1]) ** 4
+    assert 20 <= span_of_moved(added + rounding, Layout((28, 28))).rank <= 31

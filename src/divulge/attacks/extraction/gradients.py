@@ -9,6 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from divulge.attacks.extraction import undoing
+from divulge.attacks.extraction.known import with_what_is_known
 from divulge.attacks.extraction.oracle import Oracle
 from divulge.attacks.extraction.readout import CLAIM, beside_the_true_answers, beside_the_true_units
 from divulge.contract import (
@@ -137,6 +138,7 @@ class GradientExtraction(Attack[Gradients, Weights]):
         asked, units = oracle.asked, copy.units
         sure = oracle.unbounded and bound.share <= CLAIM
         loot, plain = oracle.network(copy, extraction.level, exact=sure and worst <= EXACT)
+        loot, known = with_what_is_known(loot, oracle.held)
         where = oracle.region_in_words()
         agreeing = f"with {bound.points} fresh points and {bound.chosen} chosen ones to {worst:.0e}"
         if not units:
@@ -151,6 +153,7 @@ class GradientExtraction(Attack[Gradients, Weights]):
             *([unfinished] if unfinished else []),
             f"Lines asked along: {extraction.lines}; answers are precise to {extraction.noise:.0e} of the slopes.",
             str(bound),
+            *known,
         ]
         if oracle.unbounded and not sure:
             notes.append(f"A copy is called exact where at most {CLAIM:.0%} of points may differ: ask for more checks.")

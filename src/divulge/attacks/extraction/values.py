@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar
 import numpy as np
 from pydantic import Field, PositiveInt
 
+from divulge.attacks.extraction.known import with_what_is_known
 from divulge.attacks.extraction.readout import (
     CLAIM,
     DifferenceBound,
@@ -83,11 +84,11 @@ class ValueExtraction(Attack[Predictions, Weights]):
     def run(self, held: Predictions, context: Context) -> Finding[Weights]:
         try:
             checks = CheckPoints(held.value, held.dimension, self.scale, self.checks, context.rng)
-            return self._searched(ValueSearch(checks, context.rng), context)
+            return self._searched(ValueSearch(checks, context.rng), held, context)
         except Unsuitable as reason:
             raise NotApplicable(str(reason)) from None
 
-    def _searched(self, search: ValueSearch, context: Context) -> Finding[Weights]:
+    def _searched(self, search: ValueSearch, held: Predictions, context: Context) -> Finding[Weights]:
         """Line after line until all check points agree with the copy."""
         checks = search.checks
         try:
@@ -100,7 +101,7 @@ class ValueExtraction(Attack[Predictions, Weights]):
                 if agreeing.all() and copy.units:
                     bound = _checked(search, copy, context)
                     if bound is not None:
-                        return _leak(copy, search, bound)
+                        return _leak(copy, search, bound, held)
                     continue
                 if agreeing.all():
                     raise NotApplicable(
@@ -153,7 +154,7 @@ def _checked(search: ValueSearch, copy: TwoLayer, context: Context) -> Differenc
     return DifferenceBound(share, CONFIDENCE, fresh, chosen, region, tuple((float(size), 1 / len(sizes)) for size in sizes))
 
 
-def _leak(copy: TwoLayer, search: ValueSearch, bound: DifferenceBound) -> Finding[Weights]:
+def _leak(copy: TwoLayer, search: ValueSearch, bound: DifferenceBound, held: Predictions) -> Finding[Weights]:
     checks = search.checks
     layers, plain = copy.merged(search.negligible(copy)).layers(max(NEGLIGIBLE, checks.accuracy))
     if (
@@ -164,8 +165,9 @@ def _leak(copy: TwoLayer, search: ValueSearch, bound: DifferenceBound) -> Findin
     exact = not checks.coarse and checks.largest > checks.usual  # nearer by, units may be missed
     exact &= bound.share <= CLAIM
     where = f"{search.lines} line{'s' * (search.lines > 1)}"
+    loot, known = with_what_is_known(Weights(layers, exact=exact), held)
     return Finding.leak(
-        Weights(layers, exact=exact),
+        loot,
         f"The model behind the API is a two-layer ReLU network with {copy.units} units that show: its weights follow from "
         f"values on {where} and beside; {len(checks.X)} answers agree to {error:.0e}; at most {bound.share:.1%} of points "
         f"may differ, at {bound.confidence:.0%}.",
@@ -179,6 +181,7 @@ def _leak(copy: TwoLayer, search: ValueSearch, bound: DifferenceBound) -> Findin
             f"Units that move no value by {checks.accuracy:.0e} of the spread at points up to {checks.largest:g} in "
             "every coordinate would not have been seen.",
             PLAIN if plain else PAIRED,
+            *known,
             *([SATURATING.format(pairs)] if (pairs := copy.saturating()[1]) else []),
             *([SHIFT] if checks.link is affine.SOFTMAX else []),
             *([LOGIT] if checks.link is affine.LOGISTIC else []),

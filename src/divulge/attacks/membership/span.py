@@ -8,6 +8,7 @@ import numpy as np
 from pydantic import Field, PositiveInt
 from scipy.stats import binom
 
+from divulge.arrays import Layers
 from divulge.attacks.membership import scoring
 from divulge.attacks.membership.claims import MembershipClaim
 from divulge.contract import (
@@ -28,8 +29,10 @@ from divulge.contract import (
     taxonomies,
 )
 from divulge.errors import BadInput, NotApplicable
+from divulge.solvers.directions.known_start import frozen, moved
 from divulge.solvers.images import layouts
-from divulge.solvers.images.span import Span, pictured, span, span_of_combinations
+from divulge.solvers.images.span import Span, pictured, span, span_of_combinations, span_of_moved
+from divulge.solvers.margin.max_margin import forward
 from divulge.solvers.shadow import membership
 from divulge.solvers.shadow.membership import By, ShadowInference, SpanInference
 from divulge.solvers.statistics.comparison import more_often
@@ -83,7 +86,9 @@ class SpanMembership(Attack[tuple[Directions, Candidates], Membership]):
         if not np.ptp(candidates.X, axis=0).any():
             raise NotApplicable("there is one candidate, or all are the same, and none to compare it with; give others too")
         if not isinstance(weights, Weights):
-            return self._by_answers(weights, candidates, context)
+            return self._by_rows(weights, candidates, context)
+        if weights.start is not None:
+            return self._since_start(weights, weights.start, candidates, context)
         if len(weights.layers) < 2:
             raise NotApplicable("a linear model has one row for each output, and no span to speak of")
         seen = span(*weights.layers[0])
@@ -94,12 +99,38 @@ class SpanMembership(Attack[tuple[Directions, Candidates], Membership]):
         found = ShadowInference(**inferred)
         return self._finding(Membership(found.scores, found.scores > found.threshold), found)
 
-    def _by_answers(self, held: Directions, candidates: Candidates, context: Context) -> Finding[Membership]:
+    def _since_start(self, weights: Weights, start: Layers, candidates: Candidates, context: Context) -> Finding[Membership]:
+        """By what training added to the first layer that it moved, in the space of that layer's own inputs."""
+        pairs = enumerate(zip(weights.layers, start, strict=False))
+        first = next((number for number, pair in pairs if not frozen(*pair)), None)
+        if first is None:
+            raise NotApplicable(
+                "training left every layer as it started but a new head, and nobody knows where that started"
+            )
+        if len(weights.layers[first][1]) < 2:
+            raise NotApplicable("the first layer that training moved has one unit, and no span to speak of")
+        X, mean, shape = candidates.X, weights.mean, candidates.shape or weights.shape
+        found = moved(weights.layers[first], start[first])
+        notes = [found.words]
+        if first:
+            X = np.maximum(forward(list(weights.layers[:first]), weights.centred(X))[-1], 0)
+            mean, shape = np.zeros(X.shape[1]), None
+            notes.append(
+                f"Training left the first {first} layers as they were: candidates were compared as they leave these."
+            )
+        seen = span_of_moved(found.rows, None)
+        held = Directions(seen.axes, mean=mean, shape=shape)
+        return self._by_rows(held, Candidates(X, shape=shape), context, tuple(notes))
+
+    def _by_rows(
+        self, held: Directions, candidates: Candidates, context: Context, notes: tuple[str, ...] = ()
+    ) -> Finding[Membership]:
         X = np.asarray(candidates.X, dtype=float)
         rows = _axes(held)
         if len(rows) < 2 or len(rows) > held.dimension / 2:
+            said = "answers show" if held.answers else "training moved"
             raise NotApplicable(
-                f"answers show {len(rows)} directions of {held.dimension} inputs; between two and half as many are needed, "
+                f"{said} {len(rows)} directions of {held.dimension} inputs; between two and half as many are needed, "
                 "or everything lies inside of them"
             )
         shape = candidates.shape or held.shape
@@ -116,14 +147,15 @@ class SpanMembership(Attack[tuple[Directions, Candidates], Membership]):
             p_value=more_often(called, count, passed, controls),
             false_positive_rate=clopper_pearson(passed, controls)[1],
         )
-        power = f"Of points made up like candidates and moved into the span of the answers, {found.recall:.0%} stand out"
+        source = "the answers" if held.answers else "what training moved"
+        power = f"Of points made up like candidates and moved into the span of {source}, {found.recall:.0%} stand out"
         figure = Histogram(
-            "How far inside the span of the answers candidates lie, and points made up like them",
+            f"How far inside the span of {source} candidates lie, and points made up like them",
             "deviations",
             {"candidates": loot.scores, "made-up points": found.controls},
         )
-        note = "No shadows were trained: of the network nothing is known but its answers."
-        return _told(loot, claim, power, (claim.words, note), (figure,))
+        alone = "of the network nothing is known but its answers" if held.answers else "what training moved is known exactly"
+        return _told(loot, claim, power, (claim.words, *notes, f"No shadows were trained: {alone}."), (figure,))
 
     def score(self, finding: Finding[Membership], held: tuple[Directions, Candidates], truth: Truth) -> Finding[Membership]:
         return scoring.scored(finding, truth, held[1])

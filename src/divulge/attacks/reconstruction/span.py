@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -30,9 +30,10 @@ from divulge.contract import (
     taxonomies,
 )
 from divulge.errors import BadInput, NotApplicable
+from divulge.solvers.directions import known_start
 from divulge.solvers.images import layouts
 from divulge.solvers.images.layouts import Layout
-from divulge.solvers.images.span import Span, pictured, span, span_of_combinations
+from divulge.solvers.images.span import Span, pictured, span, span_of_combinations, span_of_moved
 from divulge.solvers.images.span_search import Found, Once, SpanSearch
 from divulge.solvers.margin import max_margin
 from divulge.solvers.shared import synthetic_images
@@ -98,6 +99,7 @@ class SpanReconstruction(Attack[Directions, TrainingData]):
     def run(self, held: Directions, context: Context) -> Finding[TrainingData]:
         if self.box is not None and not -np.inf < self.box[0] < self.box[1] < np.inf:
             raise BadInput(f"expected a box from low to high, got {self.box}; give two finite numbers, the smaller first")
+        held, known = _since_start(held)
         seen, layout = self._seen(held)
         context.log(f"{seen.rank} directions of {_source(held)} stand out of {len(seen.sizes)}.")
         if seen.rank < 2:
@@ -123,7 +125,7 @@ class SpanReconstruction(Attack[Directions, TrainingData]):
             summary,
             evidence=evidence,
             figures=self._figures(seen, found),
-            notes=(*_price(held, evidence), *self._notes(seen, found, claimed, evidence), *kind, *layout.notes),
+            notes=(*_price(held, evidence), *known, *self._notes(seen, found, claimed, evidence), *kind, *layout.notes),
         )
 
     def score(self, finding: Finding[TrainingData], held: Directions, truth: Truth) -> Finding[TrainingData]:
@@ -132,8 +134,9 @@ class SpanReconstruction(Attack[Directions, TrainingData]):
     def _seen(self, held: Directions) -> tuple[Span, Layout]:
         """The directions that are no noise, and how they are laid out as pictures."""
         seen = _span(held, held.rows[:, -1])
+        layout = self._layout(held, seen.sizes[: seen.rank, None] * seen.axes[:, :-1])
+        seen = _span(held, held.rows[:, -1], layout)
         moved = seen.sizes[: seen.rank, None] * seen.axes[:, :-1]
-        layout = self._layout(held, moved)
         whole, seen = seen, pictured(seen, layout)
         if (whole if held.precision is None else seen).crowded:
             raise NotApplicable(
@@ -169,7 +172,7 @@ class SpanReconstruction(Attack[Directions, TrainingData]):
         """Look for images as they were handed in; where a mean was taken from them that nobody knows, estimate it."""
         if held.mean is not None or self.box is None or not seen.centred:
             return self._look(seen, layout, held.mean, self.box, context, ""), ()
-        alone = pictured(_span(held, np.zeros(len(held.rows))), layout).strongest(self.count)
+        alone = pictured(_span(held, np.zeros(len(held.rows)), layout), layout).strongest(self.count)
         context.log("Biases tell nothing of the scale; images are scaled to fill the box.")
         found = self._look(alone, layout, None, self.box, context, "unanchored ")
         outside = layouts.outside(found.raw, self.box)
@@ -284,7 +287,24 @@ class SpanReconstruction(Attack[Directions, TrainingData]):
         )
 
 
-def _span(held: Directions, bias: Array) -> Span:
+def _since_start(held: Directions) -> tuple[Directions, tuple[str, ...]]:
+    """What training added to a first layer whose start is public, as to one that started from 0; and what to say of it."""
+    if not isinstance(held, Weights) or held.start is None:
+        return held, ()
+    if known_start.frozen(held.layers[0], held.start[0]):
+        raise NotApplicable(
+            "training left the first layer as it started, so that it shows no training image; a layer behind it shows what "
+            "entered that one, which span-membership reads"
+        )
+    found = known_start.moved(held.layers[0], held.start[0])
+    first = found.rows[:, :-1], found.rows[:, -1]
+    nothing = np.zeros_like(first[0]), np.zeros_like(first[1])
+    return replace(held, layers=(first, *held.layers[1:]), start=(nothing,)), (found.words,)
+
+
+def _span(held: Directions, bias: Array, layout: Layout | None = None) -> Span:
+    if isinstance(held, Weights) and held.start is not None:
+        return span_of_moved(np.column_stack([held.rows[:, :-1], bias]), layout)
     if held.precision is None:
         return span(held.rows[:, :-1], bias)
     return span_of_combinations(np.column_stack([held.rows[:, :-1], bias]), held.precision)
