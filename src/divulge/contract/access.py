@@ -147,6 +147,10 @@ class Weights(Directions):
     "False when the weights are a copy whose agreement was measured."
     agreement: float = 1.0
     "Share of check points on which a copy and the original agree."
+    link: str = field(default="", kw_only=True)
+    "What the model makes of the last scores, left off here: `sigmoid`, `softmax`, `log-softmax`; empty for nothing."
+    folded: tuple[str, ...] = field(default=(), kw_only=True)
+    "Layers and steps that scale and were folded into these: BatchNorm, a scaler. Training moved the layers in other units."
 
     def __post_init__(self) -> None:
         if not self.layers:
@@ -164,19 +168,33 @@ class Weights(Directions):
             checked.append((W, b))
         object.__setattr__(self, "layers", tuple(checked))
         object.__setattr__(self, "rows", np.column_stack(self.layers[0]))
+        object.__setattr__(self, "folded", tuple(self.folded))
         super().__post_init__()
 
     @classmethod
     def of(cls, model: object) -> Self:
-        """Read a torch module made of Linear and ReLU layers."""
-        return cls(reader().layers(model))
+        """Read a torch module of Linear, BatchNorm and ReLU layers, or a scikit-learn network, alone or behind scalers."""
+        return cls(**reader().weights(model))
 
     def predict(self, X: Array) -> Array:
-        """Outputs (n, outputs) at points (n, dimension)."""
+        """Outputs (n, outputs) at points (n, dimension), before the `link`."""
         X = self.centred(X)
         for number, (W, b) in enumerate(self.layers):
             X = (np.maximum(X, 0) if number else X) @ W.T + b
         return X
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What is not as in the model that this network was read from, a sentence each."""
+        said = []
+        if self.link:
+            said.append(f"The network was read up to its scores, before the {self.link} that the model ends with.")
+        if self.folded:
+            said.append(
+                f"Folded into the layers of the network: {', '.join(self.folded)}. It answers as before, but training moved "
+                "layers in other units, and what rests on how they moved may miss it; read them alone where they can be."
+            )
+        return tuple(said)
 
     def centred(self, X: Array) -> Array:
         """Inputs as the first layer sees them."""
