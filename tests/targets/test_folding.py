@@ -268,6 +268,18 @@ def test_an_onnx_file_with_batch_norm_dropout_and_a_link_answers_as_it_runs(tmp_
     np.testing.assert_allclose(asked.value(X), theirs, atol=1e-12)
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("folding", [False, True])
+def test_what_torch_exports_of_batch_norm_and_a_softmax_is_read(tmp_path: Path, folding: bool) -> None:
+    module = nn.Sequential(nn.Flatten(), *normed(early=True, outputs=3), nn.Softmax(dim=1)).float().eval()
+    points = torch.as_tensor(X, dtype=torch.float32)
+    path = tmp_path / "net.onnx"
+    torch.onnx.export(module, (points,), path, dynamo=False, do_constant_folding=folding)
+    asked = files.read("predictions", path, {})
+    assert isinstance(asked, Predictions)
+    np.testing.assert_allclose(asked.value(X), answers(module, points), atol=1e-5)
+
+
 def test_an_onnx_file_as_in_training_or_over_the_rows_is_refused(tmp_path: Path) -> None:
     with refused(r"got Dropout \(drop\) as in training; export it in eval mode"):
         files.read("weights", onnx_file(tmp_path / "a.onnx", training=True), {})

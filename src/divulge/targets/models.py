@@ -149,6 +149,9 @@ def _onnx_steps(path: Path, blob: bytes) -> Iterator[Step]:
         if op == "Constant" and "value" in settings:
             known[node.output[0]] = onnx.numpy_helper.to_array(settings["value"]).astype(float)
             continue
+        if op == "Identity" and node.input[0] in known:  # how exporters share a constant
+            known[node.output[0]] = known[node.input[0]]
+            continue
         constants = [known[name] for name in node.input if name in known]
         data = [name for name in node.input if name and name not in known]
         title = f"{op} ({node.name})"
