@@ -203,3 +203,10 @@ def test_mistakes_in_references_and_defences_are_named(text: str, sentence: str)
 def test_mistakes_are_named(change: tuple[str, str], sentence: str) -> None:
     with pytest.raises(BadInput, match=sentence):
         experiments.run(experiments.parse("t", TEXT.replace(*change), "quick"))
+
+
+@pytest.mark.slow
+def test_images_of_ten_classes_are_claimed_and_no_useless_attack_has_any() -> None:
+    outcome = experiments.run(experiments.read("training-data-span-classes"))
+    assert outcome.reproduced
+    assert outcome.null == 0

@@ -280,6 +280,8 @@ class _Files:
         self.width = self.width or held.dimension
         self.models.append((name, "weights"))
         self.facts[name] = {"is": f"a ReLU network {'-'.join(map(str, widths))}", "held as": "weights, read in full"}
+        if held.remarks:
+            self.facts[name]["as read"] = " ".join(held.remarks)
 
     def _archive(self, name: str, path: Path, arrays: Mapping[str, Array]) -> None:
         if {"W1", "b1"} <= arrays.keys():

@@ -336,6 +336,7 @@ def test_an_archive_and_an_array_are_not_mixed_up(tmp_path: Path) -> None:
 EVERY = [
     ("training_data", "npz"), ("training_data", "npy"), ("training_data", "csv"), ("candidates", "parquet"),
     ("weights", "npz"), ("weights", "safetensors"), ("weights", "pt"), ("weights", "pth"), ("weights", "onnx"),
+    ("weights", "skops"),
     ("predictions", "skops"), ("gradients", "onnx"), ("fitted", "skops"), ("fitted", "joblib"), ("fitted", "pkl"),
     ("parameters", "npz"), ("parameters", "skops"),
     ("hyperparameters", "json"), ("hyperparameters", "toml"), ("membership", "parquet"),
@@ -489,8 +490,8 @@ def test_gemm_factors_and_constants_are_honoured(tmp_path: Path) -> None:
     ("changed", "sentence"),
     [
         (
-            {"after": [lambda flow: helper.make_node("Sigmoid", [flow], ["s"])]},
-            "expected only Gemm.* in net.onnx, got Sigmoid",
+            {"after": [lambda flow: helper.make_node("Tanh", [flow], ["s"])]},
+            "expected only Gemm.* in net.onnx, with Sigmoid or Softmax last, got Tanh",
         ),
         ({"after": [lambda flow: helper.make_node("Relu", [flow], ["s"])]}, "expected a linear layer last, got a ReLU"),
         ({"after": [lambda flow: helper.make_node("Add", [flow, "input"], ["s"])]}, "got a branch at Add"),

@@ -340,7 +340,8 @@ def test_a_layer_that_is_only_called_linear_is_found_out() -> None:
             nn.Sequential(nn.Linear(5, 4), nn.ReLU(), nn.Linear(3, 1)),
             r"take the 4 values of the layer before it, got .*\(1, 3\)",
         ),
-        (Ridge(), "expected a torch module of Linear and ReLU layers, got Ridge"),
+        (Ridge(), "expected MLPClassifier or MLPRegressor, alone or last in a pipeline, got Ridge; hold it as fitted"),
+        ("ridge", "expected a torch module of Linear and ReLU layers, got str"),
     ],
 )
 def test_other_networks_are_refused_by_layer(module: Any, sentence: str) -> None:
@@ -369,7 +370,7 @@ def test_a_layer_without_a_number_comes_last() -> None:
     [
         ({"a.weight": np.ones((2, 2)), "b.weight": np.ones((2, 2))}, "cannot tell which layer comes first, 'b' or another"),
         ({"0.weight": np.ones((2, 2, 3, 3))}, r"got '0.weight' of shape \(2, 2, 3, 3\)"),
-        ({"0.running_mean": np.ones(2)}, "got '0.running_mean'"),
+        ({"0.running_mean": np.ones(2)}, "expected '0.running_var' beside its running_mean"),
         ({"0.bias": np.ones(2)}, "expected '0.weight' beside '0.bias', got the bias alone"),
         ({"0.weight": np.ones((3, 2)), "2.weight": np.ones((1, 4))}, "expected 2 to take the 3 values"),
         ({}, "expected at least one linear layer, got none"),

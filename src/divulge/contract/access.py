@@ -168,6 +168,10 @@ class Weights(Directions):
     "False when the weights are a copy whose agreement was measured."
     agreement: float = 1.0
     "Share of check points on which a copy and the original agree."
+    link: str = field(default="", kw_only=True)
+    "What the model makes of the last scores, left off here: `sigmoid`, `softmax`, `log-softmax`; empty for nothing."
+    folded: tuple[str, ...] = field(default=(), kw_only=True)
+    "Layers and steps that scale and were folded into these: BatchNorm, a scaler. Training moved the layers in other units."
     start: tuple[Layer, ...] | None = field(default=None, kw_only=True)
     """The layers before training, where these are public, as those of a checkpoint that was trained further. Only the first
     ones where the head is new."""
@@ -175,21 +179,38 @@ class Weights(Directions):
     def __post_init__(self) -> None:
         object.__setattr__(self, "layers", dense_layers(self.layers, "a network"))
         object.__setattr__(self, "rows", np.column_stack(self.layers[0]))
+        object.__setattr__(self, "folded", tuple(self.folded))
         super().__post_init__()
         if self.start is not None:
             object.__setattr__(self, "start", start_of(self.layers, dense_layers(self.start, "the start")))
 
     @classmethod
     def of(cls, model: object, *, start: object = None) -> Self:
-        """Read a torch module made of Linear and ReLU layers; `start` is what it was trained from, where that is public."""
-        return cls(reader().layers(model), start=None if start is None else _layers_of(start))
+        """Read a torch module of Linear, BatchNorm and ReLU layers, or a scikit-learn network, alone or behind scalers.
+
+        `start` is the network it was trained from, where that is public.
+        """
+        return cls(**reader().weights(model), start=None if start is None else _layers_of(start))
 
     def predict(self, X: Array) -> Array:
-        """Outputs (n, outputs) at points (n, dimension)."""
+        """Outputs (n, outputs) at points (n, dimension), before the `link`."""
         X = self.centred(X)
         for number, (W, b) in enumerate(self.layers):
             X = (np.maximum(X, 0) if number else X) @ W.T + b
         return X
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What is not as in the model that this network was read from, a sentence each."""
+        said = []
+        if self.link:
+            said.append(f"The network was read up to its scores, before the {self.link} that the model ends with.")
+        if self.folded:
+            said.append(
+                f"Folded into the layers of the network: {', '.join(self.folded)}. It answers as before, but training moved "
+                "layers in other units, and what rests on how they moved may miss it; read them alone where they can be."
+            )
+        return tuple(said)
 
     def centred(self, X: Array) -> Array:
         """Inputs as the first layer sees them."""
@@ -455,7 +476,7 @@ def _layers_of(network: object) -> tuple[Layer, ...]:
     """The layers of a start, given as a network or read already."""
     if isinstance(network, Weights):
         return network.layers
-    return tuple(network) if isinstance(network, list | tuple) else reader().layers(network)
+    return tuple(network) if isinstance(network, list | tuple) else tuple(reader().weights(network)["layers"])
 
 
 def _computed_sparse(X: Any, kind: str, value: Array) -> Any:

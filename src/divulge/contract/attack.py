@@ -9,7 +9,7 @@ from copy import deepcopy
 from dataclasses import asdict, fields, replace
 from typing import Any, ClassVar, Generic, Self, TypeVar, cast, get_args, get_origin
 
-from divulge.contract.access import Access, Gradients, TrainingData
+from divulge.contract.access import Access, Gradients, TrainingData, Weights
 from divulge.contract.context import Context
 from divulge.contract.display import bar
 from divulge.contract.finding import Cost, Finding, Provenance, Remedy, Role, TaxonomyId, Verdict, Won, remedies
@@ -108,8 +108,10 @@ class Procedure(Generic[Needs, Won]):
             finding = Finding.failed(sentence(reason))
         except (BudgetSpent, TargetFailed) as reason:
             finding, partial = Finding.failed(sentence(reason)), True
+        remarks = (said for access in held if isinstance(access, Weights) for said in access.remarks)
         return replace(
             finding,
+            notes=(*finding.notes, *remarks),
             partial=finding.partial or partial,
             remedy=self._remedies(finding),
             taxonomy=finding.taxonomy or self.taxonomy,

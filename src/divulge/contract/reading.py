@@ -25,6 +25,9 @@ class Reader(Protocol):
     def layers(self, model: object) -> tuple[Layer, ...]:
         """Its dense layers."""
 
+    def weights(self, model: object) -> Mapping[str, Any]:
+        """The fields of `Weights`."""
+
     def learned(self, model: object) -> Mapping[str, Any]:
         """The fields of `Fitted`."""
 

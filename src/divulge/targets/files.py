@@ -33,6 +33,7 @@ from divulge.contract import (
 from divulge.errors import BadInput, refuse_unknown
 from divulge.targets import local
 from divulge.targets.arrays import npy, npz, rows, text, whole_numbers
+from divulge.targets.learners import unfolded
 from divulge.targets.models import ESTIMATOR_FILES, NETWORK_FILES, estimator, network
 from divulge.targets.opening import contents, opened
 from divulge.targets.tables import TABLES, column, flags, records, table
@@ -165,7 +166,7 @@ def _fitted(path: Path, options: Options, allow_pickle: bool) -> Fitted:
     if path.suffix.lower() in ESTIMATOR_FILES:
         return _estimator(path, blob, options, allow_pickle)
     if path.suffix.lower() != ".npz":
-        return Fitted("network", layers=network(path, blob).layers)
+        return Fitted("network", layers=unfolded(network(path, blob)))
     if not isinstance(options.get("learner"), str):
         raise BadInput(f'expected the learner of the arrays in {path.name}, got none; name it as in learner = "ridge"')
     settings = options.get("settings", {})
@@ -208,9 +209,21 @@ def _arrays(path: Path, blob: bytes, options: Options) -> tuple[Array | None, Ar
 def _weights(path: Path, options: Options, allow_pickle: bool) -> Weights:
     """`shape` of a picture that goes in, `mean`: the file of what is subtracted from it before the first layer, and `start`:
     that of the network this one was trained from."""
-    found = network(path, contents(path, NETWORK_FILES, "a network"))
-    mean = mean_of(Path(text(options, "mean", "")), found.dimension) if "mean" in options else None
+    found = _network(path, allow_pickle)
+    mean = found.mean
+    if "mean" in options:
+        told = mean_of(Path(text(options, "mean", "")), found.dimension)
+        mean = told if mean is None else told + mean
     return replace(found, mean=mean, shape=whole_numbers(options, "shape", least=1), start=started_from(options))
+
+
+def _network(path: Path, allow_pickle: bool) -> Weights:
+    blob = contents(path, (*NETWORK_FILES, *ESTIMATOR_FILES), "a network")
+    if path.suffix.lower() in NETWORK_FILES:
+        return network(path, blob)
+    model = estimator(path, blob, allow_pickle)
+    with opened(path, "a fitted network"):
+        return Weights.of(model)
 
 
 def started_from(options: Options) -> tuple[Layer, ...] | None:

@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from divulge.contract import Array, Kernel
+from divulge.contract import Array, Kernel, Weights
 from divulge.contract.checks import numbers
 from divulge.contract.tables import is_sparse
 from divulge.errors import BadInput
 from divulge.learners.catalogue import ESTIMATORS
 from divulge.learners.records import Estimator, Learner
-from divulge.targets.networks import is_module, layers
+from divulge.targets.folding import Layer
+from divulge.targets.networks import is_module, read as read_network
 from divulge.targets.wrappers import unwrapped
 
 WRAPPED = [title for title, (learner, estimator) in ESTIMATORS.items() if learner.wrapped and estimator.replayed]
@@ -22,7 +23,7 @@ WRAPPED = [title for title, (learner, estimator) in ESTIMATORS.items() if learne
 def learned(model: object) -> dict[str, Any]:
     """The fields of `Fitted`: what a fitted model gives away, without its hyperparameters."""
     if is_module(model):
-        return {"learner": "network", "layers": layers(model), "settings": {}}
+        return {"learner": "network", "layers": unfolded(read_network(model)), "settings": {}}
     found = unwrapped(model)
     inner = _inner(found.estimator)
     learner, read = _known(inner[0])
@@ -58,6 +59,16 @@ def learned(model: object) -> dict[str, Any]:
         "dual_coef": _stacked(inner, "dual_coef_"),
     }
     return fields | arrays
+
+
+def unfolded(network: Weights) -> tuple[Layer, ...]:
+    """The layers of a network as training left them, which those are not that something was folded into."""
+    if network.folded:
+        raise BadInput(
+            f"expected a network whose layers are what was trained, got {network.folded[0]} folded into them, which a "
+            "penalty does not see; hold it as weights"
+        )
+    return network.layers
 
 
 def secrets(model: object) -> dict[str, float]:

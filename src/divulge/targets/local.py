@@ -14,12 +14,14 @@ import numpy as np
 
 from divulge.contract import Array, Copy, Gradients, Predictions, Weights
 from divulge.errors import BadInput
+from divulge.targets.folding import LINKS, bent
 from divulge.targets.learners import learned, secrets
-from divulge.targets.networks import is_module, jacobian, layers
+from divulge.targets.networks import is_module, jacobian, layers, read
+from divulge.targets.perceptrons import is_estimator, perceptron
 from divulge.targets.training import trained
 from divulge.targets.wrappers import identity as estimator_identity
 
-__all__ = ["connect", "described", "layers", "learned", "queries", "secrets", "trained"]
+__all__ = ["connect", "described", "layers", "learned", "queries", "secrets", "trained", "weights"]
 
 Q = TypeVar("Q", bound=Predictions)
 Ask = Callable[[Array], Array]
@@ -31,7 +33,8 @@ BATCH = 1024
 def queries(cls: type[Q], model: object, shape: tuple[int, ...] | None = None) -> Q:
     """Ask a model in memory. It is copied first, so that it stays the model its identity names if training goes on."""
     if isinstance(model, Weights):
-        found = _target(cls, model.predict, partial(jacobian, model), model.dimension, _weights_identity(model))
+        value, slopes = partial(_answers, model), partial(_slopes, model)
+        found = _target(cls, value, slopes, model.dimension, _weights_identity(model))
         return replace(found, shape=model.shape)
     if isinstance(model, Copy):
         from divulge.solvers.shared.architectures import restore
@@ -43,11 +46,32 @@ def queries(cls: type[Q], model: object, shape: tuple[int, ...] | None = None) -
         if shape is None or math.prod(shape) == width:  # pictures go into a dense layer flat
             return replace(_module_queries(cls, model, width), shape=_picture(shape))
         return _module_queries(cls, model, math.prod(shape), shape)
-    if _is_estimator(model):
+    if is_estimator(model):
         return _estimator_queries(cls, model)
     raise BadInput(
         f"expected a torch module or a fitted scikit-learn estimator, got {type(model).__name__}; {_by_hand(cls)}"
     )
+
+
+def weights(model: object) -> dict[str, Any]:
+    """The fields of `Weights`: the network of a torch module, of a state dict, or of a scikit-learn estimator."""
+    network = perceptron(model) if is_estimator(model) else read(model)
+    return {"layers": network.layers, "mean": network.mean, "link": network.link, "folded": network.folded}
+
+
+def _answers(network: Weights, X: Array) -> Array:
+    """What the model answers that a network was read from, its link included."""
+    scores = network.predict(X)
+    return LINKS[network.link](scores) if network.link else scores
+
+
+def _slopes(network: Weights, X: Array) -> Array:
+    slopes = jacobian(network, X)
+    if not network.link:
+        return slopes
+    scores = network.predict(X)
+    found = bent(network.link, scores, slopes.reshape(*scores.shape, -1))
+    return found.reshape(slopes.shape)
 
 
 def connect(cls: type[Q], url: str, options: Mapping[str, Any]) -> Q:
@@ -137,8 +161,10 @@ def _not_dense(module: Any) -> str:
 
 
 def _input_width(module: Any) -> int | None:
-    """The width of the first layer that has weights, if that layer is dense."""
+    """The width of the first layer that has weights, if that layer is dense; BatchNorm before it is as wide."""
     for part in (module, *module.modules()):
+        if type(part).__name__ == "BatchNorm1d":
+            continue
         width = getattr(part, "in_features", None)
         if isinstance(width, int):
             return width or None
@@ -167,15 +193,12 @@ def _module_identity(module: Any) -> str:
 
 def _weights_identity(network: Weights) -> str:
     digest = hashlib.sha256()
-    read = [array for layer in network.layers for array in layer]
-    for array in read if network.mean is None else [*read, network.mean]:
+    arrays = [array for layer in network.layers for array in layer]
+    digest.update(network.link.encode())
+    for array in arrays if network.mean is None else [*arrays, network.mean]:
         digest.update(f"{array.dtype.str} {array.shape}".encode())
         digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()[:32]
-
-
-def _is_estimator(model: object) -> bool:
-    return all(hasattr(model, name) for name in ("fit", "get_params"))
 
 
 def _estimator_queries(cls: type[Q], estimator: Any) -> Q:

@@ -14,7 +14,8 @@ import numpy as np
 from divulge.contract import Array, Weights
 from divulge.errors import BadInput
 from divulge.targets.arrays import npz
-from divulge.targets.networks import Layer, Step, layers, stack
+from divulge.targets.folding import EPSILON, Layer, Link, Scale, Step, stack
+from divulge.targets.networks import read
 from divulge.targets.opening import opened
 
 NETWORK_FILES = (".safetensors", ".pt", ".pth", ".onnx", ".npz")
@@ -49,10 +50,10 @@ def network(path: Path, blob: bytes) -> Weights:
     with opened(path, "a network"):
         ending = path.suffix.lower()
         if ending == ".npz":
-            return Weights(stack(_numbered(npz(path, blob), path)))
+            return stack(_numbered(npz(path, blob), path))
         if ending == ".onnx":
-            return Weights(stack(_onnx_steps(path, blob)))
-        return Weights(layers(_safetensors(path, blob) if ending == ".safetensors" else _state_dict(path, blob)))
+            return stack(_onnx_steps(path, blob))
+        return read(_safetensors(path, blob) if ending == ".safetensors" else _state_dict(path, blob))
 
 
 def estimator(path: Path, blob: bytes, allow_pickle: bool) -> Any:
@@ -128,7 +129,7 @@ def _numbered(arrays: Mapping[str, Array], path: Path) -> Iterator[Step]:
 
 
 def _onnx_steps(path: Path, blob: bytes) -> Iterator[Step]:
-    """Gemm, or MatMul and Add, with Relu between them; the graph has to be a chain."""
+    """Gemm, or MatMul and Add, with BatchNormalization and Relu between them; the graph has to be a chain."""
     import onnx
 
     graph = onnx.load_model_from_string(blob).graph
@@ -148,11 +149,21 @@ def _onnx_steps(path: Path, blob: bytes) -> Iterator[Step]:
         if op == "Constant" and "value" in settings:
             known[node.output[0]] = onnx.numpy_helper.to_array(settings["value"]).astype(float)
             continue
+        if op == "Identity" and node.input[0] in known:  # how exporters share a constant
+            known[node.output[0]] = known[node.input[0]]
+            continue
         constants = [known[name] for name in node.input if name in known]
         data = [name for name in node.input if name and name not in known]
-        if op not in ("Gemm", "MatMul", "Add", "Relu", "Flatten", "Identity", "Dropout"):
+        title = f"{op} ({node.name})"
+        if op == "LayerNormalization":
             raise BadInput(
-                f"expected only Gemm, MatMul, Add, Relu and Flatten in {path.name}, got {op}; export a plain ReLU network"
+                f"expected layers that scale every point alike in {path.name}, got {op} ({node.name}), and no ReLU "
+                "network does otherwise; hold the model as predictions or gradients from where it is served"
+            )
+        if op not in ("Gemm", "MatMul", "Add", "Relu", "BatchNormalization", *_LINKS, *_NOTHING):
+            raise BadInput(
+                f"expected only Gemm, MatMul, Add, BatchNormalization, Relu and Flatten in {path.name}, with Sigmoid or "
+                f"Softmax last, got {op}; export a plain ReLU network"
             )
         if data != [flow]:
             raise BadInput(
@@ -163,23 +174,42 @@ def _onnx_steps(path: Path, blob: bytes) -> Iterator[Step]:
             W, b = pending[1]
             pending = (pending[0], (W, b + _bias(constants[0], len(W))))
             continue
-        if op in ("Flatten", "Identity", "Dropout"):
+        if op in _NOTHING:
+            if op == "Dropout" and len(constants) == 2 and constants[1].any():
+                raise BadInput(f"expected {path.name} as it answers, got {title} as in training; export it in eval mode")
             continue
         if pending is not None:
             yield pending
             pending = None
         if op == "Relu":
-            yield f"Relu ({node.name})", None
+            yield title, None
+        elif op in _LINKS:
+            if settings.get("axis", -1) not in (1, -1):
+                raise BadInput(f"expected {title} over a point's outputs, got axis {settings['axis']}; give it axis 1")
+            yield title, Link(_LINKS[op])
+        elif op == "BatchNormalization":
+            if settings.get("training_mode", 0) or len(constants) != 4 or node.input[0] != data[0]:
+                raise BadInput(
+                    f"expected {title} with the statistics of training, got it without; export the network in eval mode"
+                )
+            weight, bias, mean, variance = (array.reshape(-1) for array in constants)
+            yield title, Scale.of(mean, variance, weight, bias, float(settings.get("epsilon", EPSILON)))
         elif op == "Add":
             raise BadInput(f"expected Add after a MatMul in {path.name}, got it elsewhere; export a plain ReLU network")
         else:
-            pending = (f"{op} ({node.name})", _affine(op, node.input[0] == data[0], constants, settings))
+            pending = (title, _affine(op, node.input[0] == data[0], constants, settings))
     if pending is not None:
         yield pending
     if flow != graph.output[0].name:
         raise BadInput(
             f"expected the last layer of {path.name} as its output, got {graph.output[0].name!r}; export it again"
         )
+
+
+_NOTHING = ("Flatten", "Identity", "Dropout")
+"What leaves a row of numbers as it is once training is over."
+_LINKS = {"Sigmoid": "sigmoid", "Softmax": "softmax", "LogSoftmax": "log-softmax"}
+"ONNX's name -> the link's."
 
 
 def _affine(op: str, data_first: bool, constants: list[Array], settings: Mapping[str, Any]) -> Layer:

@@ -13,8 +13,9 @@ from divulge.contract import Array, OwnLearner
 from divulge.contract.tables import is_sparse
 from divulge.errors import BadInput
 from divulge.learners.catalogue import ESTIMATORS
+from divulge.targets.folding import Layer
 from divulge.targets.learners import secrets
-from divulge.targets.networks import Layer, is_module
+from divulge.targets.networks import is_module
 from divulge.targets.opening import reason
 from divulge.targets.wrappers import identity, parts
 

@@ -11,7 +11,7 @@ from divulge.baselines.haim2022 import published_kkt
 from divulge.solvers.images.span import span
 from divulge.solvers.kkt import descent as kkt_descent, pool as kkt_pool
 from divulge.solvers.kkt.descent import Coordinates, Setup, Stationarity
-from divulge.solvers.margin import max_margin as md
+from divulge.solvers.margin import kkt_residual, max_margin as md, weight_decay
 
 RNG = np.random.default_rng
 
@@ -79,6 +79,98 @@ def test_the_wish_for_a_margin_pulls_outputs_to_their_side() -> None:
     moved = (-0.1 * pulled / pulled.norm()).numpy() @ space.axes
     change = (md.forward(layers, moved)[-1] - md.forward(layers, 0 * moved)[-1])[:, 0]
     assert change[0] > 0 > change[1]
+
+
+def test_of_several_classes_the_gap_is_pulled_to_the_margin() -> None:
+    outputs = torch.tensor(RNG(0).standard_normal((6, 4)), requires_grad=True)
+    right, margin = torch.arange(6) % 4, 1.5
+    side = 2.0 * torch.eye(4, dtype=torch.float64)[right] - 1
+    gaps = outputs[torch.arange(6), right][:, None] - outputs
+    short = (torch.relu(1 - gaps / margin) * (side < 0)).square().sum() / 3
+    slopes = torch.autograd.grad(short, outputs)[0]
+    torch.testing.assert_close(kkt_descent._short_of(margin, outputs.detach(), side), -margin / 2 * slopes)
+    assert not kkt_descent._short_of(margin, outputs.detach(), torch.zeros_like(side)).any()
+
+
+# --- the conditions of Buzaglo et al. 2023
+
+
+def gradients(layers: list[Layer], X: Array, counts: Array) -> list[Array]:
+    """Σ_i Σ_c counts_ic ∇f_c(x_i) by automatic differentiation: weights and biases, layer by layer."""
+    parts = [torch.tensor(part, requires_grad=True) for layer in layers for part in layer]
+    value = torch.tensor(X)
+    for number, (W, b) in enumerate(zip(parts[::2], parts[1::2], strict=True)):
+        value = (value.relu() if number else value) @ W.T + b
+    return [found.numpy() for found in torch.autograd.grad((value * torch.tensor(counts)).sum(), parts)]
+
+
+def left(layers: list[Layer], X: Array, counts: Array) -> tuple[float, float]:
+    """What inputs X and their counts leave of the weights, and the best scale: with slopes as they are, in all inputs."""
+    frame = np.eye(X.shape[1])
+    space = Coordinates(frame, np.ones(len(frame)), frame)
+    found = Stationarity(layers, space, (1.0,) * len(layers), torch.float64)
+    loss, scale, _, _ = found(torch.tensor(X), torch.tensor(counts), 1e6)
+    return loss, scale
+
+
+def test_each_wrong_class_counts_against_the_right_one() -> None:
+    rng = RNG(0)
+    layers, X, right = network(9, 7, 4), rng.standard_normal((5, 9)), np.arange(5) % 4
+    multipliers = rng.uniform(0, 1, (5, 4))
+    signs = 2 * np.eye(4)[right] - 1
+    counts = kkt_descent.counted(torch.tensor(multipliers), torch.tensor(signs)).numpy()
+    written = np.zeros_like(counts)
+    for i, y in enumerate(right):
+        for wrong in set(range(4)) - {y}:  # λ_ic ∇(f_y − f_c)
+            written[i, y] += multipliers[i, wrong]
+            written[i, wrong] -= multipliers[i, wrong]
+    np.testing.assert_allclose(counts, written)
+    for ours, theirs in zip(gradients(layers, X, counts), gradients(layers, X, written), strict=True):
+        np.testing.assert_allclose(ours, theirs)
+
+
+def test_slopes_in_multipliers_of_several_classes_are_those_of_automatic_differentiation() -> None:
+    rng = RNG(1)
+    multipliers = torch.tensor(rng.uniform(0, 1, (5, 4)), requires_grad=True)
+    signs, slopes = torch.tensor(2 * np.eye(4)[np.arange(5) % 4] - 1), torch.tensor(rng.standard_normal((5, 4)))
+    (theirs,) = torch.autograd.grad((kkt_descent.counted(multipliers, signs) * slopes).sum(), multipliers)
+    torch.testing.assert_close(kkt_descent.counted_back(slopes, signs), theirs)
+
+
+@pytest.mark.slow
+def test_wrong_classes_against_the_right_one_explain_the_weights_of_a_margin() -> None:
+    """Σ_c λ_ic ∇(f_y − f_c): wrong classes tie at the margin, so the best one alone, as published, stands for several."""
+    rng = RNG(5)
+    X, y = rng.standard_normal((9, 30)), np.arange(9) % 3
+    layers = md.train(md.initial(rng, [30, 40, 3], first=1e-3), X, y, target=1e-12).layers
+    found = kkt_residual.residual(layers, X, y)
+    signs = 2.0 * np.eye(3)[y] - 1
+    counts = kkt_descent.counted(torch.tensor(np.maximum(-found.multipliers, 0)), torch.tensor(signs)).numpy()
+    np.testing.assert_allclose(counts, found.multipliers, atol=1e-9)
+    assert left(layers, X, counts)[0] < 0.15
+    assert left(layers, np.roll(X, 1, axis=0), counts)[0] > 0.5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("loss", ["squared", "cross-entropy"])
+def test_slopes_of_the_loss_over_the_decay_are_the_multipliers_of_any_loss(loss: str) -> None:
+    """θ = Σ l_i ∇f(x_i) with l_i = −ℓ'_i / (nμ), whose scale is then 1; of a regression they have both signs."""
+    rng = RNG(4)
+    X = rng.standard_normal((12, 30))
+    y = rng.standard_normal(12) if loss == "squared" else np.arange(12) % 3
+    start = md.initial(rng, [30, 25, 1 if loss == "squared" else 3], first=None)
+    found = weight_decay.minimise(start, X, y, weight_decay=1e-2, loss=loss, rounded=True)
+    share, scale = left(found.layers, X, found.multipliers)
+    assert share < 0.1
+    assert scale == pytest.approx(1, abs=0.1)
+    assert left(found.layers, rng.standard_normal(X.shape), found.multipliers)[0] > 0.7
+    if loss == "squared":
+        assert found.multipliers.min() < 0 < found.multipliers.max()
+    else:
+        signs = 2.0 * np.eye(3)[y] - 1
+        kept = np.maximum(-found.multipliers, 0)
+        again = kkt_descent.counted(torch.tensor(kept), torch.tensor(signs)).numpy()
+        np.testing.assert_allclose(again, found.multipliers, atol=1e-9)
 
 
 def test_sparsity_has_the_gradient_it_says_and_is_lower_for_sparse_rows() -> None:

@@ -29,7 +29,7 @@ from divulge.contract import (
     taxonomies,
 )
 from divulge.errors import BadInput, NotApplicable
-from divulge.solvers.directions.known_start import frozen, moved
+from divulge.solvers.directions.known_start import FOLDED, frozen, moved
 from divulge.solvers.images import layouts
 from divulge.solvers.images.span import Span, pictured, span, span_of_combinations, span_of_moved
 from divulge.solvers.margin.max_margin import forward
@@ -101,6 +101,8 @@ class SpanMembership(Attack[tuple[Directions, Candidates], Membership]):
 
     def _since_start(self, weights: Weights, start: Layers, candidates: Candidates, context: Context) -> Finding[Membership]:
         """By what training added to the first layer that it moved, in the space of that layer's own inputs."""
+        if weights.folded:
+            raise NotApplicable(FOLDED.format(" and ".join(weights.folded)))
         pairs = enumerate(zip(weights.layers, start, strict=False))
         first = next((number for number, pair in pairs if not frozen(*pair)), None)
         if first is None:

@@ -31,6 +31,7 @@ from divulge.contract import (
 )
 from divulge.errors import BadInput, NotApplicable
 from divulge.solvers.directions import known_start
+from divulge.solvers.directions.known_start import FOLDED
 from divulge.solvers.images import layouts
 from divulge.solvers.images.layouts import Layout
 from divulge.solvers.images.span import Span, pictured, span, span_of_combinations, span_of_moved
@@ -291,6 +292,8 @@ def _since_start(held: Directions) -> tuple[Directions, tuple[str, ...]]:
     """What training added to a first layer whose start is public, as to one that started from 0; and what to say of it."""
     if not isinstance(held, Weights) or held.start is None:
         return held, ()
+    if held.folded:
+        raise NotApplicable(FOLDED.format(" and ".join(held.folded)))
     if known_start.frozen(held.layers[0], held.start[0]):
         raise NotApplicable(
             "training left the first layer as it started, so that it shows no training image; a layer behind it shows what "

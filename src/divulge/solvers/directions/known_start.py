@@ -19,6 +19,8 @@ from scipy.optimize import linear_sum_assignment
 
 from divulge.arrays import Array, Layer
 
+FOLDED = "{} was folded into the layers, so that the start is in other units than what training moved; give plain layers"
+"Why a layer and its start are not compared."
 STILL = 1e-5
 "Of an input's weights, that may differ beyond the factor where it moved nothing: rounding of single precision adds up."
 SAME = 1e-9

@@ -3,6 +3,10 @@
 The gradient of a dense layer is an outer product, and its sum over inputs one matrix product, so the objective needs one
 forward and one backward pass, and its own gradient, written out below, another of each. Slopes of the ReLU are softened
 to sigmoid(αz), in what is differentiated only. The common scale of the c_i has a closed form.
+
+What the c_i are says the loss. Of two classes c_i = λ_i y_i; of several Σ_c λ_ic ∇(f_y − f_c)(x_i), each wrong class against
+the right one, of which Buzaglo et al. (2023, arXiv:2307.01827) keep the best wrong one; with weight decay μ any loss has
+c_i = −ℓ'_i / (nμ), which for cross-entropy is of that same form, and for a regression has whichever sign (ibid.).
 """
 
 from __future__ import annotations
@@ -137,9 +141,8 @@ class Stationarity:
                 dA[number] = D[number] @ R
         if pull:
             W, b = self.deeper[-1]
-            side = torch.sign(C)
-            short = torch.relu(1 - side * torch.addmm(b, A[-1], W.T) / margin)
-            _add(dA, depth - 1, (-2 * pull / (margin * len(Z))) * (side * short) @ W)
+            rise = _short_of(margin, torch.addmm(b, A[-1], W.T), torch.sign(C))
+            _add(dA, depth - 1, (-2 * pull / (margin * len(Z))) * rise @ W)
         dS: list[Tensor] = []
         for number in range(depth - 1):
             dS.append(dD[number] * E[number])
@@ -157,6 +160,33 @@ class Stationarity:
     def _row_sums(self, D: Tensor, A: Tensor, number: int) -> Tensor:
         G = D.T @ A
         return torch.cat([G, D.sum(dim=0)[:, None]], dim=1) if self.biased[number] else G
+
+
+def _short_of(margin: float, outputs: Tensor, side: Tensor) -> Tensor:
+    """(m, outputs): towards where outputs have to move, by how far they, or their gaps, are from a margin on their side."""
+    if outputs.shape[1] == 1:
+        return side * torch.relu(1 - side * outputs / margin)
+    right = (side > 0).to(outputs)  # none of a candidate that does not count
+    gaps = (outputs * right).sum(dim=1, keepdim=True) - outputs
+    short = torch.relu(1 - gaps / margin) * (right.sum(dim=1, keepdim=True) - right)
+    return (right * short.sum(dim=1, keepdim=True) - short) / (outputs.shape[1] - 1)
+
+
+def counted(multipliers: Tensor, signs: Tensor) -> Tensor:
+    """(m, outputs): how much the gradient of each output counts, of multipliers from 0 and signs, 1 for the right class."""
+    if signs.shape[1] == 1:
+        return multipliers * signs
+    right = signs > 0
+    against = multipliers.masked_fill(right, 0)
+    return right * against.sum(dim=1, keepdim=True) - against
+
+
+def counted_back(slopes: Tensor, signs: Tensor) -> Tensor:
+    """Slopes in what `counted` returns, as slopes in the multipliers."""
+    if signs.shape[1] == 1:
+        return slopes * signs
+    right = signs > 0
+    return (slopes[right][:, None] - slopes).masked_fill_(right, 0)
 
 
 def sparsity(differences: Tensor) -> tuple[float, Tensor]:
@@ -223,12 +253,12 @@ def _advance(
         rate = setup.rate * warm * (0.5 + 0.5 * np.cos(np.pi * share))
         rate *= np.sqrt(1 - SQUARES ** (step + 1)) / (1 - MEANS ** (step + 1))
         loss, scale, dZ, dC = objective(
-            parts["points"], parts["multipliers"] * signs, first * (last / first) ** share, setup.margin, setup.pull
+            parts["points"], counted(parts["multipliers"], signs), first * (last / first) ** share, setup.margin, setup.pull
         )
         if setup.sparse and across is not None:
             some = across[:, step % SHARES :: SHARES]
             dZ.addmm_(sparsity(parts["points"] @ some)[1], some.T, alpha=setup.sparse)
-        for name, slope in (("points", dZ), ("multipliers", dC * signs)):
+        for name, slope in (("points", dZ), ("multipliers", counted_back(dC, signs))):
             mean, square = parts[f"{name} mean"], parts[f"{name} square"]
             mean.mul_(MEANS).add_(slope, alpha=1 - MEANS)
             square.mul_(SQUARES).addcmul_(slope, slope, value=1 - SQUARES)
@@ -239,5 +269,5 @@ def _advance(
 
 def solution(space: Coordinates, state: State) -> Solution:
     """What a descent has come to."""
-    multipliers = state["multipliers"] * state["signs"] * state["scale"]
-    return Solution(state["points"] @ space.axes.astype(np.float32), multipliers, state["loss"])
+    multipliers = counted(torch.tensor(state["multipliers"]), torch.tensor(state["signs"])) * state["scale"]
+    return Solution(state["points"] @ space.axes.astype(np.float32), multipliers.numpy(), state["loss"])
