@@ -3,8 +3,8 @@
 What training moved, rows R of [W, b] − γ [W, b]_start, is Σ_i g_i [x_i, 1]ᵀ after descent, exactly. Where there are more
 units than training points these lie in the span of R and nothing else does. With fewer units some of them have to be known:
 those the rows hold as descent would have put them there are added to the span, and the others lie in it (subspace-augmented
-MUSIC: Lee, Bresler and Junge 2012, arXiv:1004.3071). Adam divides every weight's gradient by its size, so that nothing lies in
-the span exactly; what tells its members is learned on shadows, trained by Adam from the same start.
+MUSIC: Lee, Bresler and Junge 2012, arXiv:1004.3071). Adam divides every weight's gradient by its size, so that nothing lies
+in the span exactly; what tells its members is learned on shadows, trained by Adam from the same start.
 """
 
 from __future__ import annotations
@@ -46,6 +46,9 @@ CROWDED = 0.8
 "Share of all directions beyond which a span is not augmented: any point lies in most of it."
 LEVELS = (1e-2, 1e-3, 1e-4, 1e-5)
 "Of errors in the rows, as shares of their largest squared singular value: of Adam's heads one of these told most members."
+COARSE = (1e-3, 1e-4, 1e-5, 1e-6)
+"""The same while it is found out how much of the start is left, which is known better after each: to 1e-5 at the end, of 500
+points and 256 units whose start had decayed to 0.79."""
 RIDGE = 1e-2
 "Of the joint regression, in shares of a point's own length. From 1e-4 to 1e-1 as many members were told apart."
 JOINT = 8000
@@ -117,7 +120,11 @@ def infer_from_moved_span(
     """By the share of each point outside the span of rows, augmented by those points that the rows hold most surely."""
     others = controls_like(X, max(len(X), FEW), shape, rng)
     points = _with_bias(np.concatenate([X, others]), mean)
-    outside, axes = _least_outside(rows, _backwards(layers, start, points[:, :-1]), points, len(X))
+    backwards = _backwards(layers, start, points[:, :-1])
+    outside, axes = _least_outside(rows, backwards, points, len(X))
+    if _standing_out(outside, len(X)) < FEWEST and directions(rows) == len(rows):
+        better = _without_start(rows, np.column_stack(start[0]), backwards, points)
+        outside, axes = _least_outside(better, backwards, points, len(X))
     level = -np.log(outside)
     middle = float(np.median(level[len(X) :]))
     spread = 1.4826 * float(np.median(np.abs(level[len(X) :] - middle))) or 1.0
@@ -339,10 +346,28 @@ def _least_outside(rows: Array, backwards: Array, points: Array, asked: int) -> 
     best, most = (_outside(axes, points), axes), 0
     for many in np.unique(np.linspace(0, min(room, len(points) // 2), STEPS + 1).astype(int)):
         outside, wider = _augmented(axes, points, surest[:many])
-        several = int(np.sum(outside[:asked] * FAR < outside[asked:].min()))
-        if several >= max(FEWEST, most + 1):
-            best, most = (outside, wider), several
+        found = _standing_out(outside, asked)
+        if found >= max(FEWEST, most + 1):
+            best, most = (outside, wider), found
     return best
+
+
+def _standing_out(outside: Array, asked: int) -> int:
+    return int(np.sum(outside[:asked] * FAR < outside[asked:].min()))
+
+
+def _without_start(rows: Array, start: Array, backwards: Array, points: Array) -> Array:
+    """Rows without a share of the start that is left in them, as where it is not known what weight decay left of it.
+
+    Outside of all points that the network may have been trained on, the start is the only thing that rows can have.
+    """
+    most = min(int(CROWDED * rows.shape[1]), len(points) // 2)
+    for level in COARSE:
+        surest = np.argsort(-_matched(rows, backwards, points, (level,))[2])[:most]
+        axes = np.linalg.qr(points[surest].T)[0].T
+        before, now = (one - one @ axes.T @ axes for one in (start, rows))
+        rows = rows - float(np.vdot(before, now) / max(float(np.vdot(before, before)), EXACT)) * start
+    return rows
 
 
 def _augmented(axes: Array, points: Array, added: Array) -> tuple[Array, Array]:
@@ -393,7 +418,7 @@ def _measures(rows: Array, layers: Layers, start: Layers, points: Array, asked: 
 def _regressed(rows: Array, backwards: Array, points: Array) -> Array:
     """(1, n): multiples s of b_i x_iᵀ in the rows, all at once, in deviations.
 
-    Least squares min_s ‖R − Σ_i s_i b_i x_iᵀ‖² + ridge; its products (b_i·b_j)(x_i·x_j) are the first layer's tangent kernel.
+    Least squares min_s ‖R − Σ_i s_i b_i x_iᵀ‖² + ridge; (b_i·b_j)(x_i·x_j) are the first layer's tangent kernel.
     """
     held = np.einsum("ij,ij->i", backwards @ rows, points)
     sizes = np.maximum(np.linalg.norm(backwards, axis=1) * np.linalg.norm(points, axis=1), EXACT)
