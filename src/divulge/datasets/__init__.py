@@ -9,11 +9,14 @@ from typing import Any
 import numpy as np
 
 from divulge.contract import Array
-from divulge.datasets import features, pictures, synthetic, tables
+from divulge.datasets import encoders, features, pictures, synthetic, tables
 from divulge.datasets.dataset import Dataset
 from divulge.errors import BadInput, refuse_unknown
 
 __all__ = ["Dataset", "load", "names"]
+
+SEEN = {**features.PICTURES, **encoders.PICTURES}
+"Name of features -> the pictures they are of."
 
 
 def load(
@@ -30,7 +33,8 @@ def load(
 
     Pictures come from the samples inside the package; more of them, or `full`, from the folder that the environment
     variable DIVULGE_DATA names, or by download. Rows leave a set in an order that the seed alone decides, so fewer
-    samples of it are the first of more; features made of pictures are scaled by the rows drawn. A table has no test set
+    samples of it are the first of more; features made of pictures are scaled by the rows drawn;
+    those of an encoder need the extra of that name. A table has no test set
     of its own: the rows not drawn serve as one. Points made to order take `sizes`, such as dimension=50.
     `standardised` gives every feature mean 0 and variance 1 over the training rows. `only` keeps the classes it lists, by
     label or name, such as only=[3, 8]; they keep their labels.
@@ -54,18 +58,20 @@ def load(
         if name in tables.TABLES:
             loaded = tables.load(name, only)
         else:
-            loaded = pictures.load(features.PICTURES.get(name, name), samples, full, only)
+            loaded = pictures.load(SEEN.get(name, name), samples, full, only)
         if samples is not None:
             loaded = _drawn(loaded, samples, rng)
         if name in features.PICTURES:
             loaded = features.seen(loaded, name)
+        if name in encoders.PICTURES:
+            loaded = encoders.seen(loaded, name)
     loaded = replace(loaded, X=pictures.as_floats(loaded.X), X_test=pictures.as_floats(loaded.X_test))
     return _standardised(loaded) if standardised else loaded
 
 
 def names() -> dict[str, str]:
     """Every dataset, with a line on what it is."""
-    return {**pictures.NAMES, **features.NAMES, **tables.NAMES, **synthetic.NAMES}
+    return {**pictures.NAMES, **features.NAMES, **encoders.NAMES, **tables.NAMES, **synthetic.NAMES}
 
 
 def _drawn(loaded: Dataset, samples: int, rng: np.random.Generator) -> Dataset:

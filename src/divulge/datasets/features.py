@@ -46,10 +46,16 @@ def seen(loaded: Dataset, name: str) -> Dataset:
     """The same rows as features from −½ to ½: standardised by the training rows, cut off and divided by the width."""
     shape = (-1, *loaded.shape)  # type: ignore[misc]  # pictures have one
     X, X_test = (filtered(as_floats(part).reshape(shape)) for part in (loaded.X, loaded.X_test))
+    X, X_test = bounded(X, X_test)
+    return replace(loaded, name=name, X=X, X_test=X_test, shape=None, source=f"{loaded.source} {STANDS_IN}")
+
+
+def bounded(X: Array, X_test: Array) -> tuple[Array, Array]:
+    """Both standardised by the first, cut off and divided by the width."""
     mean, spread = X.mean(axis=0), X.std(axis=0)
     spread[spread == 0] = 1
-    X, X_test = (np.clip((part - mean) / spread, -CLIPPED, CLIPPED) / (2 * CLIPPED) for part in (X, X_test))
-    return replace(loaded, name=name, X=X, X_test=X_test, shape=None, source=f"{loaded.source} {STANDS_IN}")
+    first, second = (np.clip((part - mean) / spread, -CLIPPED, CLIPPED) / (2 * CLIPPED) for part in (X, X_test))
+    return first, second
 
 
 def filtered(pictures: Array) -> Array:

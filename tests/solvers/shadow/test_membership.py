@@ -90,16 +90,16 @@ def test_an_unknown_number_of_training_points_is_estimated() -> None:
 
 def test_points_made_up_are_as_large_as_those_they_were_made_of_and_pictures_have_the_same_pixels() -> None:
     X = points(50, 3)
-    made, origin = membership._made_up(X, 200, None, RNG(0))
+    made, origin = membership.made_up(X, 200, None, RNG(0))
     sizes = [np.linalg.norm(one - X.mean(axis=0), axis=1) for one in (made, X[origin])]
     np.testing.assert_allclose(*sizes)
-    pictures, origin = membership._made_up(RNG(0).random((20, 64)), 100, (8, 8), RNG(1))
+    pictures, origin = membership.made_up(RNG(0).random((20, 64)), 100, (8, 8), RNG(1))
     np.testing.assert_allclose(np.sort(pictures), np.sort(RNG(0).random((20, 64))[origin]))
 
 
 def test_no_point_made_up_is_one_of_those_given() -> None:
     X = points(3, 3)
-    made, origin = membership._made_up(X, 300, None, RNG(0))
+    made, origin = membership.made_up(X, 300, None, RNG(0))
     assert np.linalg.norm(made - X[origin], axis=1).min() > 0.01
 
 

@@ -87,7 +87,7 @@ def infer(
     """Of points X (n, d) to the network x -> layers(x − mean); `count` is on how many it was trained, if that is known."""
     asked, origin = len(X), np.arange(len(X))
     if asked < FEW:
-        made, source = _made_up(X, FEW - asked, shape, rng)
+        made, source = made_up(X, FEW - asked, shape, rng)
         X, origin, shadows = np.concatenate([X, made]), np.append(origin, source), 1
     labels = _labels(layers, X, mean)
     trained: list[_TrainedShadow] = []
@@ -182,7 +182,7 @@ def _train_shadow(
     outputs, most = len(layers[-1][1]), max(len(order) // MOST, 2)
 
     def draw(many: int) -> tuple[Array, Array]:
-        return X[order[:many]], _several(labels[order[:many]], outputs)
+        return X[order[:many]], several(labels[order[:many]], outputs)
 
     if count is None and first is None:
         network = shadow.train_shadow_to_rank(layers, seen, shape, rng, most, draw=draw, passes=PASSES)
@@ -229,7 +229,7 @@ def _labels(layers: Layers, X: Array, mean: Array | None) -> Array:
     return np.where(outputs[:, 0] > np.median(outputs[:, 0]), 1, -1) if outputs.shape[1] == 1 else outputs.argmax(axis=1)
 
 
-def _several(labels: Array, outputs: int) -> Array:
+def several(labels: Array, outputs: int) -> Array:
     """The labels, or others in turn where all are the same."""
     if len(np.unique(labels)) > 1:
         return labels
@@ -237,7 +237,7 @@ def _several(labels: Array, outputs: int) -> Array:
     return np.where(turns % 2, 1, -1) if outputs == 1 else turns % outputs
 
 
-def _made_up(X: Array, count: int, shape: tuple[int, ...] | None, rng: np.random.Generator) -> tuple[Array, Array]:
+def made_up(X: Array, count: int, shape: tuple[int, ...] | None, rng: np.random.Generator) -> tuple[Array, Array]:
     """Points like those given that are none of them, and of which each was made.
 
     Pictures are moved by a pixel or two; of what is no picture, one is drawn a little towards another.
