@@ -31,9 +31,10 @@ from divulge.contract import (
 from divulge.errors import BadInput, NotApplicable
 from divulge.solvers.directions.known_start import FOLDED, frozen, moved
 from divulge.solvers.images import layouts
-from divulge.solvers.images.span import Span, pictured, span, span_of_combinations, span_of_moved
+from divulge.solvers.images.span import Span, pictured, span, span_of_combinations, span_of_moved, without_rounding
 from divulge.solvers.margin.max_margin import forward
 from divulge.solvers.shadow import membership
+from divulge.solvers.shadow.from_start import directions, infer_by_shadows, infer_from_moved_span
 from divulge.solvers.shadow.membership import By, ShadowInference, SpanInference
 from divulge.solvers.statistics.comparison import more_often
 from divulge.solvers.statistics.roc import clopper_pearson
@@ -86,7 +87,7 @@ class SpanMembership(Attack[tuple[Directions, Candidates], Membership]):
         if not np.ptp(candidates.X, axis=0).any():
             raise NotApplicable("there is one candidate, or all are the same, and none to compare it with; give others too")
         if not isinstance(weights, Weights):
-            return self._by_rows(weights, candidates, context)
+            return self._by_answers(weights, candidates, context)
         if weights.start is not None:
             return self._since_start(weights, weights.start, candidates, context)
         if len(weights.layers) < 2:
@@ -111,53 +112,66 @@ class SpanMembership(Attack[tuple[Directions, Candidates], Membership]):
             )
         if len(weights.layers[first][1]) < 2:
             raise NotApplicable("the first layer that training moved has one unit, and no span to speak of")
-        X, mean, shape = candidates.X, weights.mean, candidates.shape or weights.shape
+        X, mean, shape = np.asarray(candidates.X, dtype=float), weights.mean, candidates.shape or weights.shape
         found = moved(weights.layers[first], start[first])
         notes = [found.words]
         if first:
             X = np.maximum(forward(list(weights.layers[:first]), weights.centred(X))[-1], 0)
-            mean, shape = np.zeros(X.shape[1]), None
-            notes.append(
-                f"Training left the first {first} layers as they were: candidates were compared as they leave these."
-            )
-        seen = span_of_moved(found.rows, None)
-        held = Directions(seen.axes, mean=mean, shape=shape)
-        return self._by_rows(held, Candidates(X, shape=shape), context, tuple(notes))
+            mean, shape = None, None
+            notes.append(f"Training left layers 1 to {first} alone: candidates were compared as they leave these.")
+        ends = weights.layers[first:], (*start[first:], *weights.layers[len(start) :])
+        made = context.once("since start", lambda rng: vars(self._since(found.rows, ends, X, mean, shape, context, rng)))
+        if "members" in made:
+            inferred = ShadowInference(**made)
+            loot = Membership(inferred.scores, inferred.scores > inferred.threshold)
+            return self._finding(loot, inferred, tuple(notes))
+        notes.append("No shadows were trained: what training moved is known exactly.")
+        return _by_span(SpanInference(**made), "what training moved", tuple(notes))
 
-    def _by_rows(
-        self, held: Directions, candidates: Candidates, context: Context, notes: tuple[str, ...] = ()
-    ) -> Finding[Membership]:
+    def _since(
+        self,
+        rows: Array,
+        ends: tuple[Layers, Layers],
+        X: Array,
+        mean: Array | None,
+        shape: tuple[int, ...] | None,
+        context: Context,
+        rng: np.random.Generator,
+    ) -> SpanInference | ShadowInference:
+        """By the span, or by shadows from the same start where steps left it.
+
+        Pictures are told without: where a network knew its task before, shadows' threshold let 28 of 2,000 others pass.
+        """
+        exact = infer_from_moved_span(without_rounding(rows), *ends, X, mean, shape, rng)
+        if int(np.sum(exact.scores > exact.threshold)) >= SEVERAL or directions(without_rounding(rows)) < len(rows):
+            return exact
+        if shape is not None:
+            return membership.infer_from_rows(span_of_moved(rows, None).axes, X, mean, shape, rng)
+        return infer_by_shadows(
+            rows,
+            *ends,
+            X,
+            mean,
+            shape,
+            rng,
+            count=self.count,
+            shadows=self.shadows,
+            false_positives=self.false_positives,
+            progress=context.progress,
+        )
+
+    def _by_answers(self, held: Directions, candidates: Candidates, context: Context) -> Finding[Membership]:
         X = np.asarray(candidates.X, dtype=float)
         rows = _axes(held)
         if len(rows) < 2 or len(rows) > held.dimension / 2:
-            said = "answers show" if held.answers else "training moved"
             raise NotApplicable(
-                f"{said} {len(rows)} directions of {held.dimension} inputs; between two and half as many are needed, "
+                f"answers show {len(rows)} directions of {held.dimension} inputs; between two and half as many are needed, "
                 "or everything lies inside of them"
             )
         shape = candidates.shape or held.shape
         made = context.once("controls", lambda rng: vars(membership.infer_from_rows(rows, X, held.mean, shape, rng)))
-        found = SpanInference(**made)
-        loot = Membership(found.scores, found.scores > found.threshold)
-        called, passed = int(loot.decisions.sum()), int(np.sum(found.controls > found.threshold))
-        count, controls = len(loot.scores), len(found.controls)
-        claim = MembershipClaim.of(
-            count,
-            called,
-            controls,
-            passed,
-            p_value=more_often(called, count, passed, controls),
-            false_positive_rate=clopper_pearson(passed, controls)[1],
-        )
-        source = "the answers" if held.answers else "what training moved"
-        power = f"Of points made up like candidates and moved into the span of {source}, {found.recall:.0%} stand out"
-        figure = Histogram(
-            f"How far inside the span of {source} candidates lie, and points made up like them",
-            "deviations",
-            {"candidates": loot.scores, "made-up points": found.controls},
-        )
-        alone = "of the network nothing is known but its answers" if held.answers else "what training moved is known exactly"
-        return _told(loot, claim, power, (claim.words, *notes, f"No shadows were trained: {alone}."), (figure,))
+        alone = "No shadows were trained: of the network nothing is known but its answers."
+        return _by_span(SpanInference(**made), "the answers", (alone,))
 
     def score(self, finding: Finding[Membership], held: tuple[Directions, Candidates], truth: Truth) -> Finding[Membership]:
         return scoring.scored(finding, truth, held[1])
@@ -180,13 +194,13 @@ class SpanMembership(Attack[tuple[Directions, Candidates], Membership]):
             progress=context.progress,
         )
 
-    def _finding(self, loot: Membership, found: ShadowInference) -> Finding[Membership]:
+    def _finding(self, loot: Membership, found: ShadowInference, more: tuple[str, ...] = ()) -> Finding[Membership]:
         claim = _claim(loot, found)
         power = (
             f"On shadows, trained like the network on {found.trained_on} candidates each, {found.recall:.0%} of members "
             f"stand out of {len(found.non_members):,} others"
         )
-        notes = [f"{power}; by what tells these apart candidates are scored.", claim.words]
+        notes = [f"{power}; by what tells these apart candidates are scored.", claim.words, *more]
         if found.made:
             notes.append(f"There are so few candidates that {found.made} points were made of them for the shadow.")
         figures = (
@@ -211,6 +225,28 @@ def _axes(held: Directions) -> Array:
     if seen.rank > held.dimension / 2 and options:
         seen = pictured(seen, min(options, key=lambda one: one.roughness(held.rows[:, :-1])))
     return seen.axes
+
+
+def _by_span(found: SpanInference, source: str, notes: tuple[str, ...]) -> Finding[Membership]:
+    """A finding from how far candidates lie inside of a span, beside points made up like them."""
+    loot = Membership(found.scores, found.scores > found.threshold)
+    called, passed = int(loot.decisions.sum()), int(np.sum(found.controls > found.threshold))
+    count, controls = len(loot.scores), len(found.controls)
+    claim = MembershipClaim.of(
+        count,
+        called,
+        controls,
+        passed,
+        p_value=more_often(called, count, passed, controls),
+        false_positive_rate=clopper_pearson(passed, controls)[1],
+    )
+    power = f"Of points made up like candidates and moved into the span of {source}, {found.recall:.0%} stand out"
+    figure = Histogram(
+        f"How far inside the span of {source} candidates lie, and points made up like them",
+        "deviations",
+        {"candidates": loot.scores, "made-up points": found.controls},
+    )
+    return _told(loot, claim, power, (claim.words, *notes), (figure,))
 
 
 def _told(

@@ -32,7 +32,7 @@ from divulge.contract import (
 from divulge.errors import BadInput, NotApplicable
 from divulge.solvers.directions import known_start
 from divulge.solvers.directions.known_start import FOLDED
-from divulge.solvers.images import layouts
+from divulge.solvers.images import adaptive, layouts
 from divulge.solvers.images.layouts import Layout
 from divulge.solvers.images.span import Span, pictured, span, span_of_combinations, span_of_moved
 from divulge.solvers.images.span_search import Found, Once, SpanSearch
@@ -53,6 +53,10 @@ WITHIN = 0.1
 "The same where no mean was subtracted: it was 0.03 and 0.05 for images as they are, and 0.39 or more for centred ones."
 NEARLY = 0.2
 "The same where neither scale nor mean is known: it was 0.08 to 0.17 where images were right, and 0.25 or more where not."
+ADAPTIVE = (
+    "Weights moved as an adaptive optimiser moves them: columns were multiplied by the usual size of their pixels, and what "
+    "comes out of several numbers of directions is claimed."
+)
 NOTICED = 0.02
 "Share of the box that a mean reaches somewhere, or none was subtracted."
 
@@ -100,7 +104,7 @@ class SpanReconstruction(Attack[Directions, TrainingData]):
     def run(self, held: Directions, context: Context) -> Finding[TrainingData]:
         if self.box is not None and not -np.inf < self.box[0] < self.box[1] < np.inf:
             raise BadInput(f"expected a box from low to high, got {self.box}; give two finite numbers, the smaller first")
-        held, known = _since_start(held)
+        held, known, exact = _since_start(held)
         seen, layout = self._seen(held)
         context.log(f"{seen.rank} directions of {_source(held)} stand out of {len(seen.sizes)}.")
         if seen.rank < 2:
@@ -110,12 +114,16 @@ class SpanReconstruction(Attack[Directions, TrainingData]):
                 held, seen, layout, None, context, "noise hides some directions, and the others are no images"
             )
         found, kind = self._search(held, seen, layout, context)
-        claimed = claims.chosen(found.confidence)
-        if not len(claimed):
-            return self._nothing(held, seen, layout, found, context, "no combination of the directions is an image")
+        claimed, handed = claims.chosen(found.confidence), np.zeros((0, held.dimension))
+        if not len(claimed) and not exact and held.mean is not None and self.box is not None:
+            found, kind = self._rescaled(held, layout, context), (ADAPTIVE,)
+            claimed = claims.chosen(found.confidence)
+            handed = layout.back(np.delete(found.X, claimed, axis=0))
         sure, certified = found.confidence[claimed], found.certified[claimed]
-        none = np.zeros((0, held.dimension))
-        evidence = Claims.of(scoring.GOOD, sure, certified, none)
+        evidence = Claims.of(scoring.GOOD, sure, certified, handed)
+        if not len(claimed):
+            why = "no combination of the directions is an image"
+            return replace(self._nothing(held, seen, layout, found, context, why), evidence=evidence)
         summary = (
             f"{len(claimed)} training images of {seen.rank} directions in {_source(held)} come out, "
             f"{evidence.expected / len(claimed):.0%} of them right by the attack's own confidence"
@@ -190,6 +198,19 @@ class SpanReconstruction(Attack[Directions, TrainingData]):
             found, notes = self._with_mean(alone, layout, mean, context, "unanchored centred ")
             others.append((found.if_only(layouts.outside(found.raw, self.box) <= NEARLY), notes))
         return max(others, key=lambda one: _sure(one[0]))
+
+    def _rescaled(self, held: Directions, layout: Layout, context: Context) -> Found:
+        """Look for images as if every weight's gradient had been divided by its usual size."""
+        assert held.mean is not None
+        assert self.box is not None
+        context.log("The update is of no low rank: looking for images as an adaptive optimiser leaves them.")
+        sizes = adaptive.usual_sizes(held.mean, self.box)
+
+        def search(rank: int) -> Found:
+            seen = adaptive.rescaled(held.rows, sizes, rank)
+            return self._look(seen, layout, held.mean, self.box, context, f"rescaled {rank} ", certifiable=False)
+
+        return adaptive.agreed(search)
 
     def _with_mean(
         self, seen: Span, layout: Layout, mean: Array, context: Context, name: str
@@ -288,10 +309,10 @@ class SpanReconstruction(Attack[Directions, TrainingData]):
         )
 
 
-def _since_start(held: Directions) -> tuple[Directions, tuple[str, ...]]:
+def _since_start(held: Directions) -> tuple[Directions, tuple[str, ...], bool]:
     """What training added to a first layer whose start is public, as to one that started from 0; and what to say of it."""
     if not isinstance(held, Weights) or held.start is None:
-        return held, ()
+        return held, (), True
     if held.folded:
         raise NotApplicable(FOLDED.format(" and ".join(held.folded)))
     if known_start.frozen(held.layers[0], held.start[0]):
@@ -302,7 +323,7 @@ def _since_start(held: Directions) -> tuple[Directions, tuple[str, ...]]:
     found = known_start.moved(held.layers[0], held.start[0])
     first = found.rows[:, :-1], found.rows[:, -1]
     nothing = np.zeros_like(first[0]), np.zeros_like(first[1])
-    return replace(held, layers=(first, *held.layers[1:]), start=(nothing,)), (found.words,)
+    return replace(held, layers=(first, *held.layers[1:]), start=(nothing,)), (found.words,), found.exact
 
 
 def _span(held: Directions, bias: Array, layout: Layout | None = None) -> Span:

@@ -220,8 +220,7 @@ def span_of_moved(rows: Array, layout: Layout | None) -> Span:
     some points have added as little, because the network knew them already, the first directions that are no pictures tell.
     """
     _, sizes, axes = np.linalg.svd(rows, full_matrices=False)
-    falls = sizes[:-1] / np.maximum(sizes[1:], ROUNDING * sizes[0])
-    rank = 1 + int(falls.argmax()) if len(falls) and falls.max() >= CLIFF else 0
+    rank = _cliff(sizes)
     if not rank and layout is not None:
         unlike = layout.correlations(axes[:, :-1]) <= max(SMOOTH, SURELY / np.sqrt(2 * (rows.shape[1] - 1)))
         several = unlike[: 1 - IN_A_ROW] if len(unlike) >= IN_A_ROW else unlike[:0]
@@ -232,6 +231,19 @@ def span_of_moved(rows: Array, layout: Layout | None) -> Span:
         return span(rows[:, :-1], rows[:, -1])
     edge = float(sizes[rank]) if rank < len(sizes) else 0.0
     return Span(axes[:rank], sizes, edge / (np.sqrt(rows.shape[0]) + np.sqrt(rows.shape[1])), edge)
+
+
+def without_rounding(rows: Array) -> Array:
+    """What training added to a known start, in the directions before singular values fall at once; all where they do not."""
+    _, sizes, axes = np.linalg.svd(rows, full_matrices=False)
+    rank = _cliff(sizes)
+    return np.asarray(rows @ axes[:rank].T @ axes[:rank]) if rank else rows
+
+
+def _cliff(sizes: Array) -> int:
+    """After how many singular values they fall at once to rounding; 0 where they do not."""
+    falls = sizes[:-1] / np.maximum(sizes[1:], ROUNDING * sizes[0])
+    return 1 + int(falls.argmax()) if len(falls) and falls.max() >= CLIFF else 0
 
 
 def _trusted(rows: Array) -> Array:
