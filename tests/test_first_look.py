@@ -300,6 +300,18 @@ def test_what_was_folded_into_a_network_is_said_at_first_look(folder: Path, capf
     assert "'1' (BatchNorm)" in found["as read"]
 
 
+def test_a_network_of_scikit_learn_is_said_to_be_one(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    from sklearn.neural_network import MLPClassifier
+    from skops.io import dump
+
+    X = RNG.standard_normal((30, 3))
+    for activation in ("relu", "tanh"):
+        dump(MLPClassifier((4,), activation=activation, tol=9).fit(X, np.arange(30) % 2), f"{activation}.skops")
+        found = run(capfd, "init", f"{activation}.skops", "--out", f"{activation}.toml")["found"][f"{activation}.skops"]
+        assert found["is"] == "a fitted MLPClassifier"
+        assert ('kind = "weights"' in found.get("also", "")) == (activation == "relu")
+
+
 @pytest.mark.parametrize(
     ("sources", "sentence"),
     [
