@@ -290,6 +290,28 @@ def test_a_network_and_its_data_are_the_weights_and_the_truth(folder: Path, capf
     run(capfd, "audit", "some.toml")
 
 
+def test_what_was_folded_into_a_network_is_said_at_first_look(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    from safetensors.numpy import save_file
+
+    norm = {"1.running_mean": B1, "1.running_var": np.ones(6)}
+    save_file({"0.weight": W1, "0.bias": B1, "3.weight": W2, "3.bias": B2, **norm}, "network.safetensors")
+    found = run(capfd, "init", "network.safetensors")["found"]["network.safetensors"]
+    assert found["is"] == "a ReLU network 4-6-2"
+    assert "'1' (BatchNorm)" in found["as read"]
+
+
+def test_a_network_of_scikit_learn_is_said_to_be_one(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    from sklearn.neural_network import MLPClassifier
+    from skops.io import dump
+
+    X = RNG.standard_normal((30, 3))
+    for activation in ("relu", "tanh"):
+        dump(MLPClassifier((4,), activation=activation, tol=9).fit(X, np.arange(30) % 2), f"{activation}.skops")
+        found = run(capfd, "init", f"{activation}.skops", "--out", f"{activation}.toml")["found"][f"{activation}.skops"]
+        assert found["is"] == "a fitted MLPClassifier"
+        assert ('kind = "weights"' in found.get("also", "")) == (activation == "relu")
+
+
 @pytest.mark.parametrize(
     ("sources", "sentence"),
     [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -255,7 +256,7 @@ class _Files:
             self._points(name, path, {})
 
     def _estimator(self, name: str, path: Path, blob: bytes) -> None:
-        from divulge.contract import Fitted
+        from divulge.contract import Fitted, Weights
         from divulge.targets.models import estimator
 
         model = estimator(path, blob, self.allow_pickle)
@@ -269,6 +270,11 @@ class _Files:
             return
         self.models.append((name, "fitted"))
         self.facts[name] = {"is": f"a fitted {called}", "held as": f"the parameters of a {fitted.learner} model"}
+        if fitted.layers:
+            with suppress(BadInput):  # other activations, other preparations
+                network = Weights.of(model)
+                also = 'a ReLU network: hold the file as kind = "weights" too, to look for training points in it'
+                self.facts[name]["also"] = " ".join([also, *network.remarks])
 
     def _network(self, name: str, path: Path) -> None:
         from divulge.contract import Weights
