@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from pydantic import Field, PositiveFloat, PositiveInt
@@ -16,7 +17,6 @@ from divulge.attacks.reconstruction.span import SpanReconstruction
 from divulge.contract import (
     Access,
     Array,
-    Budget,
     Context,
     Evidence,
     Finding,
@@ -47,7 +47,7 @@ FITTED = 0.9
 
 
 @dataclass(frozen=True)
-class Trial:
+class Training(Evidence):
     """One training, and what `span-reconstruction` made of its weights."""
 
     images: int
@@ -69,13 +69,14 @@ class Trial:
 class RiskMeasured(Evidence):
     """What came back from networks that were trained for the purpose, on pictures of the data."""
 
-    recipe: Recipe
+    recipe: Mapping[str, Any]
+    "The options that say how."
     starts: Array
     decays: Array
     "lr / (1 − momentum) · weight decay · steps; of optimisers that rescale the penalty, 1000 times the weight decay."
     shares: Array
     "(starts, decays): of the images that came back, the mean over draws."
-    own: tuple[Trial, ...]
+    own: tuple[Training, ...]
     "Trainings by the recipe as it was given, a draw each."
 
 
@@ -111,9 +112,9 @@ class TrainingRisk(Recipe, Study[TrainingData]):
         own = tuple(context.map("as told", work, [recipe] * self.draws))
         tried = context.map("around it", work, [cell for cell in cells for _ in range(self.draws)])
         shares = np.array([one.share for one in tried]).reshape(len(starts), len(decays), self.draws).mean(axis=2)
-        return self._finding(RiskMeasured(recipe, starts, decays, shares, own), tried)
+        return self._finding(recipe, RiskMeasured(asdict(recipe), starts, decays, shares, own), tried)
 
-    def _finding(self, seen: RiskMeasured, tried: list[Trial]) -> Finding[Access]:
+    def _finding(self, recipe: Recipe, seen: RiskMeasured, tried: list[Training]) -> Finding[Access]:
         own = seen.own
         back, null, total = (sum(getattr(one, part) for one in own) for part in ("back", "null", "images"))
         best = max(tried, key=lambda one: one.share)
@@ -129,8 +130,8 @@ class TrainingRisk(Recipe, Study[TrainingData]):
             f"Of {total} pictures on which {len(own)} network{'s were' if len(own) > 1 else ' was'} trained as told, {back} "
             f"come back from the weights (as many others: {null})"
         )
-        notes = (*_notes(seen, tried), "No given model was attacked.")
-        figures = (_figure(seen),)
+        notes = (*_notes(recipe, seen, tried), "No given model was attacked.")
+        figures = (_figure(recipe, seen),)
         if back - null >= SEVERAL:
             return Finding.shown(seen, f"{said}.", scores=scores, figures=figures, notes=notes)
         power = (
@@ -140,8 +141,7 @@ class TrainingRisk(Recipe, Study[TrainingData]):
         return Finding.none_found(f"{said}.", power=power, evidence=seen, scores=scores, figures=figures, notes=notes)
 
 
-def _notes(seen: RiskMeasured, tried: list[Trial]) -> list[str]:
-    recipe = seen.recipe
+def _notes(recipe: Recipe, seen: RiskMeasured, tried: list[Training]) -> list[str]:
     notes = []
     if not recipe.rescaled:
         notes.append(
@@ -161,8 +161,7 @@ def _notes(seen: RiskMeasured, tried: list[Trial]) -> list[str]:
     return notes
 
 
-def _figure(seen: RiskMeasured) -> HeatMap:
-    recipe = seen.recipe
+def _figure(recipe: Recipe, seen: RiskMeasured) -> HeatMap:
     along, here = "lr / (1 − momentum) · weight decay · steps", recipe.decay
     if recipe.rescaled:
         along, here = "weight decay · 1000", 1000 * recipe.weight_decay
@@ -209,7 +208,7 @@ class _Pictures:
         return cls(np.asarray(held.X, float), y, held.shape)
 
 
-def _drawn(recipe: Recipe, rng: np.random.Generator, pictures: _Pictures) -> Trial:
+def _drawn(recipe: Recipe, rng: np.random.Generator, pictures: _Pictures) -> Training:
     """A training on pictures of its own, with as many classes as the recipe has or the data."""
     order = rng.permutation(len(pictures.X))
     inside, outside = order[: recipe.images], order[recipe.images : 2 * recipe.images]
@@ -227,8 +226,7 @@ def trial(
     shape: tuple[int, ...],
     others: Array,
     rng: np.random.Generator,
-    seconds: float | None = None,
-) -> Trial:
+) -> Training:
     """Train on pictures (images, pixels) from 0 to 1 by the recipe, attack, and count; `others` are as many for the null.
 
     A training that diverges gives nothing back.
@@ -243,19 +241,17 @@ def trial(
         try:
             layers = ordinary.train(X - mean, labels, rng, augment=augment, **recipe.training()).layers
         except BadInput:
-            return Trial(len(X), 0, 0, 0, 0.0, "diverged")
+            return Training(len(X), 0, 0, 0, 0.0, "diverged")
         held = Weights(tuple(layers), mean=mean, shape=shape)
-        finding = SpanReconstruction()(held, context=Context(0, memory=_NoControl(), budget=Budget(seconds)))
-    if finding.partial:
-        return Trial(len(X), 0, 0, 0, 0.0, "unfinished")
+        finding = SpanReconstruction()(held, context=Context(0, memory=_NoControl()))
     outputs = held.predict(X)
     named = outputs.argmax(axis=1) if outputs.shape[1] > 1 else (outputs[:, 0] > 0).astype(int)
     fitted = float(np.mean(named == labels))
     if finding.verdict is not Verdict.LEAK or finding.loot is None:
-        return Trial(len(X), 0, 0, 0, fitted, finding.verdict.value)
+        return Training(len(X), 0, 0, 0, fitted, finding.verdict.value)
     found = finding.loot.X
     back, null = (_matching(found, images) for images in (X, others))
-    return Trial(len(X), len(found), back, null, fitted, finding.verdict.value)
+    return Training(len(X), len(found), back, null, fitted, finding.verdict.value)
 
 
 def _matching(found: Array, images: Array) -> int:

@@ -64,8 +64,10 @@ def measured() -> tuple[Measured, ...]:
 @cache
 def fit() -> Fit:
     text = (files("divulge.training_risk") / "fitted.json").read_text(encoding="utf-8")
-    told: dict[str, Any] = json.loads(text)
-    return Fit(**{name: tuple(value) if isinstance(value, list) else value for name, value in told.items()})
+    told: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in json.loads(text).items()
+    }
+    return Fit(**told)
 
 
 def _shares(rows: list[Mapping[str, str]], part: str) -> tuple[float, ...]:
