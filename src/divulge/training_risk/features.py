@@ -41,6 +41,7 @@ def features(recipe: Recipe) -> dict[str, float]:
         "no biases": float(not recipe.biases),
         "float64": float(recipe.precision == "float64"),
         "adaptive": float(recipe.adaptive),
+        "adaptive, start": math.log10(recipe.start) if recipe.adaptive else 0.0,
         "adaptive, way": math.log10(recipe.travelled) if recipe.adaptive else 0.0,
         "adaptive, weight decay": _decades(recipe.weight_decay) if recipe.rescaled else 0.0,
         "AdamW, decay": decayed if recipe.optimiser == "adamw" else 0.0,

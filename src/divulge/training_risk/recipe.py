@@ -112,7 +112,7 @@ class Recipe:
         always = ("optimiser", "lr", "weight_decay", "images", "hidden")
         told = {name: getattr(self, name) for name in usual if name not in ("steps", "epochs")}
         told = {name: value for name, value in told.items() if name in always or value != usual[name]}
-        return ", ".join((*(f"{name} {_spelt(value)}" for name, value in told.items()), f"{self.updates} steps"))
+        return ", ".join((*(f"{name} {spell(value)}" for name, value in told.items()), f"{self.updates} steps"))
 
     def training(self) -> dict[str, Any]:
         """As `divulge.victims.ordinary.train` takes it, but for what augments."""
@@ -131,7 +131,8 @@ class Recipe:
         }
 
 
-def _spelt(value: object) -> str:
+def spell(value: object) -> str:
+    """A value of a recipe as people write it."""
     if isinstance(value, tuple):
         return "-".join(map(str, value))
     return f"{value:.3g}" if isinstance(value, float) else str(value)
