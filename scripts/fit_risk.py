@@ -30,6 +30,11 @@ OUT = HOME / "src" / "divulge" / "training_risk" / "fitted.json"
 PAGE = HOME / "docs" / "training-risk.md"
 CENTRE: dict[str, Any] = {"lr": 0.1, "momentum": 0.9, "weight_decay": 5e-3, "steps": 1200}
 "As in bench/measure_risk.py."
+DESIGNS = {
+    "drawn from the whole space": ("random",),
+    "drawn where the start has neither stayed nor gone": ("near",),
+    "of the two tables above": ("plane", "axis"),
+}
 ALONG = "lr / (1 − momentum) · weight decay · steps"
 SOFT = 1.0
 "Inverse strength of the penalty."
@@ -128,12 +133,14 @@ def summary(known: Sequence[Measured], left_out: Array) -> list[str]:
     """How well recipes are placed that were left out."""
     placed = placed_left_out(left_out, [one.shares for one in known])
     lines = []
-    for name, random in (("drawn from the whole space", True), ("of the two tables above", False)):
+    for name, cells in DESIGNS.items():
         some = [
             (one.share, one.shares, *place, 1 / (1 + np.exp(-odds)))
             for one, place, odds in zip(known, placed, left_out, strict=True)
-            if (one.cell == "random") is random
+            if one.cell in cells
         ]
+        if not some:
+            continue
         half = sum(share >= HALF for share, *_ in some)
         right = sum((share >= HALF) == (probability >= HALF) for share, _, _, _, probability, _ in some)
         trainings = [(low <= one <= high) for _, shares, low, high, _, _ in some for one in shares]

@@ -16,6 +16,7 @@ def features(recipe: Recipe) -> dict[str, float]:
     """By name; starts, decays, counts and ways as magnitudes (log10), kinds as 0 and 1."""
     left = max(math.log10(recipe.start) - recipe.decay / math.log(10), FLOOR)
     decayed = min(recipe.decay, 12.0)
+    strong = 0.0 if recipe.adaptive else max(_decades(recipe.weight_decay) - 4, 0)
     narrowest = min(recipe.hidden)
     return {
         "start left": left,
@@ -23,9 +24,10 @@ def features(recipe: Recipe) -> dict[str, float]:
         "start left, below 1/300": max(-2.5 - left, 0),
         "decay": decayed,
         "decay, below 3": max(3 - decayed, 0),
-        "weight decay": _decades(recipe.weight_decay),
-        "weight decay, above 0.01": max(_decades(recipe.weight_decay) - 4, 0),
+        "weight decay, above 0.01": strong,
+        "weight decay, above 0.01, a layer": strong * (len(recipe.hidden) - 1),
         "way": math.log10(recipe.travelled),
+        "way, below 100": max(2 - math.log10(recipe.travelled), 0),
         "images": math.log10(recipe.images),
         "images a unit": math.log10(recipe.images / narrowest),
         "images a unit, above 1/2": max(math.log10(2 * recipe.images / narrowest), 0),
@@ -43,7 +45,7 @@ def features(recipe: Recipe) -> dict[str, float]:
         "adaptive": float(recipe.adaptive),
         "adaptive, start": math.log10(recipe.start) if recipe.adaptive else 0.0,
         "adaptive, way": math.log10(recipe.travelled) if recipe.adaptive else 0.0,
-        "adaptive, weight decay": _decades(recipe.weight_decay) if recipe.rescaled else 0.0,
+        "adaptive, weight decay": max(_decades(recipe.weight_decay) - 2, 0) if recipe.rescaled else 0.0,
         "AdamW, decay": decayed if recipe.optimiser == "adamw" else 0.0,
         "clothes": float(recipe.data == "fashion-mnist"),
         "photographs": float(recipe.data == "cifar10"),
