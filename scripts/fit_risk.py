@@ -35,6 +35,8 @@ DESIGNS = {
     "drawn where the start has neither stayed nor gone": ("near",),
     "of the two tables above": ("plane", "axis"),
 }
+MANY = 100
+"Images from which an attack takes minutes, so that few recipes have more."
 ALONG = "lr / (1 − momentum) · weight decay · steps"
 SOFT = 1.0
 "Inverse strength of the penalty."
@@ -112,8 +114,30 @@ def tables(known: Sequence[Measured], left_out: Array) -> str:
         if one.cell == "axis":
             told = ", ".join(f"{share:.2f}" for share in one.shares)
             lines.append(f"| {changed(one.recipe)} | {told} | {len(one.shares)} | {np.mean(one.nulls):.2f} |")
-    lines += ["", *summary(known, left_out)]
-    return "\n".join(lines)
+    return "\n".join([*lines, "", *counted(known), *(f"- {line}" for line in summary(known, left_out))])
+
+
+def leaky(some: Sequence[Measured]) -> int:
+    return sum(one.share >= HALF for one in some)
+
+
+def counted(known: Sequence[Measured]) -> list[str]:
+    """How much the map stands on."""
+    trainings = sum(len(one.shares) for one in known)
+    nulls = [null for one in known for null in one.nulls]
+    adaptive = [one for one in known if one.recipe.adaptive]
+    decayed = [one for one in adaptive if one.recipe.rescaled and one.recipe.weight_decay]
+    bare = [one for one in adaptive if not one.recipe.weight_decay or not one.recipe.rescaled]
+    many = sum(one.recipe.images > MANY for one in known)
+    return [
+        f"The map stands on {trainings} trainings by {len(known)} recipes, {many} of them on more than {MANY} images. The "
+        f"null is {np.mean(nulls):.3f} in the mean and {max(nulls):.2f} at most. Of {len(adaptive)} recipes with Adam, AdamW or "
+        f"RMSprop, {len(decayed)} have weight decay in the loss, and {leaky(decayed)} of these gave half of their images back "
+        f"or more; of the others {leaky(bare)} did.",
+        "",
+        "How well recipes are placed that the fit did not know (ten parts, each left out in turn):",
+        "",
+    ]
 
 
 def off_centre(one: Measured) -> float:
