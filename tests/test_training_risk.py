@@ -17,14 +17,14 @@ from divulge import cli, risk
 from divulge.errors import BadInput
 from divulge.training_risk.features import features
 from divulge.training_risk.measured import HALF, fit, measured
-from divulge.training_risk.placing import ALIKE, SAFE, spread
+from divulge.training_risk.placing import SAFE, spread
 from divulge.training_risk.recipe import Recipe
 
 MOMENTUM: dict[str, Any] = {"lr": 0.1, "momentum": 0.9, "steps": 1200}
 
 
 def test_decay_uncovers_images_and_torchs_start_hides_them() -> None:
-    decayed, plain = risk(**MOMENTUM, weight_decay=5e-3), risk(lr=0.02, steps=500)
+    decayed, plain = risk(**MOMENTUM, weight_decay=5e-3), risk(lr=0.05, steps=500)
     assert decayed.share > 0.8 > 0.2 > plain.share
     assert decayed.half > 0.8 > 0.2 > plain.half
     assert "0.0025 of torch's own is left" in decayed.sentence
@@ -37,7 +37,7 @@ def test_a_small_start_uncovers_them_without_decay() -> None:
 
 def test_adam_hides_them_until_it_has_weight_decay() -> None:
     adam: dict[str, Any] = {"optimiser": "adam", "lr": 1e-3, "steps": 1200}
-    assert risk(**adam).half < 0.2
+    assert risk(**adam).half < 0.3
     assert risk(**adam, weight_decay=1e-2).share > risk(**adam).share
     assert "takes the start away" in str(risk(**adam, weight_decay=1e-2))
 
@@ -54,7 +54,7 @@ def test_every_measured_recipe_has_a_place_and_is_its_own_nearest(place: int) ->
     assert f"{placed.share:.0%} of the {known.recipe.images} training images" in placed.sentence
 
 
-def test_a_change_brings_the_probability_below_a_tenth_and_is_the_least_that_does() -> None:
+def test_a_change_brings_the_probability_below_a_fifth_and_is_the_least_that_does() -> None:
     placed = risk(**MOMENTUM, weight_decay=5e-3)
     changes = {change.option: change for change in placed.changes}
     assert changes
@@ -118,9 +118,11 @@ def test_what_was_fitted_belongs_to_what_was_measured() -> None:
 def test_the_interval_is_that_of_recipes_placed_alike_each_of_one_weight() -> None:
     odds = np.linspace(-3, 3, 60)
     shares: list[tuple[float, ...]] = [(1.0,) * 5 if here > 0 else (0.0,) for here in odds]
-    assert spread(odds, shares, -3.0) == (0.0, 0.0, 0.5 / (ALIKE + 1))
-    assert spread(odds, shares, 3.0)[0] == 1.0
-    assert spread(odds, shares, 0.0)[2] == pytest.approx(0.5)
+    assert spread(odds, shares, -3.0) == (0.0, 0.0)
+    assert spread(odds, shares, 3.0) == (1.0, 1.0)
+    assert spread(odds, shares, 0.0) == (0.0, 1.0)
+    few = [(1.0,) * 50, *[(0.0,)] * 29]
+    assert spread(np.zeros(30), few, 0.0)[1] < 1
 
 
 def test_placing_a_training_loads_no_torch() -> None:

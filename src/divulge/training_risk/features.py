@@ -17,19 +17,16 @@ def features(recipe: Recipe) -> dict[str, float]:
     left = max(math.log10(recipe.start) - recipe.decay / math.log(10), FLOOR)
     decayed = min(recipe.decay, 12.0)
     strong = 0.0 if recipe.adaptive else max(_decades(recipe.weight_decay) - 4, 0)
+    rests = recipe.rescaled and recipe.weight_decay > 0  # the start goes, and steps of the size of the rate stay
     narrowest = min(recipe.hidden)
     return {
         "start left": left,
         "start left, below 1/30": max(-1.5 - left, 0),
-        "start left, below 1/300": max(-2.5 - left, 0),
         "decay": decayed,
-        "decay, below 3": max(3 - decayed, 0),
         "weight decay, above 0.01": strong,
         "weight decay, above 0.01, a layer": strong * (len(recipe.hidden) - 1),
         "way": math.log10(recipe.travelled),
-        "way, below 100": max(2 - math.log10(recipe.travelled), 0),
         "images": math.log10(recipe.images),
-        "images a unit": math.log10(recipe.images / narrowest),
         "images a unit, above 1/2": max(math.log10(2 * recipe.images / narrowest), 0),
         "images a unit of the first layer": math.log10(recipe.images / recipe.hidden[0]),
         "images a pixel, above 1/8": max(math.log10(8 * recipe.images / recipe.pixels), 0),
@@ -44,7 +41,7 @@ def features(recipe: Recipe) -> dict[str, float]:
         "float64": float(recipe.precision == "float64"),
         "adaptive": float(recipe.adaptive),
         "adaptive, start": math.log10(recipe.start) if recipe.adaptive else 0.0,
-        "adaptive, way": math.log10(recipe.travelled) if recipe.adaptive else 0.0,
+        "adaptive, rate with weight decay": math.log10(recipe.lr) + 3 if rests else 0.0,
         "adaptive, weight decay": max(_decades(recipe.weight_decay) - 2, 0) if recipe.rescaled else 0.0,
         "AdamW, decay": decayed if recipe.optimiser == "adamw" else 0.0,
         "clothes": float(recipe.data == "fashion-mnist"),

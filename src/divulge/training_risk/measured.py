@@ -44,6 +44,8 @@ class Fit:
     constant: float
     left_out: tuple[float, ...]
     "In the order of `measured()`: the log-odds of its share, fitted on other recipes."
+    half: tuple[float, float]
+    "Slope and offset by which those log-odds become the log-odds of half the images or more."
     away: float
     "How far from the nearest other recipe those are that are furthest from it: 99 of 100 are nearer."
 

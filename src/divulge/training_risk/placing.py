@@ -12,16 +12,16 @@ import numpy as np
 from divulge.arrays import Array
 from divulge.errors import BadInput
 from divulge.training_risk.features import features
-from divulge.training_risk.measured import HALF, Measured, fit, measured
+from divulge.training_risk.measured import Measured, fit, measured
 from divulge.training_risk.recipe import Recipe
 
 ALIKE = 30
-"Measured recipes that say how sure a place is: fewer make the ends of an interval of 90 % two recipes or one."
+"Measured recipes that say how wide an interval is: of fewer the ends of 90 % are two recipes or one."
 ENDS = 0.05, 0.95
 "Of the interval."
 SHOWN = 3
 "Measured recipes that go with a place."
-SAFE = 0.1
+SAFE = 0.2
 "Probability of half the images below which a change counts as a remedy."
 
 
@@ -35,7 +35,7 @@ class Change:
     half: float
 
     def __str__(self) -> str:
-        value = self.value if isinstance(self.value, str) else f"{self.value:.2g}"
+        value = f"{self.value:.2g}" if isinstance(self.value, float) else self.value
         return f"{self.option} {value}: {self.share:.0%} expected, half or more with probability {self.half:.2f}"
 
 
@@ -124,8 +124,8 @@ def vector(recipe: Recipe) -> Array:
     return np.asarray((np.array([named[name] for name in known.names]) - known.centre) / np.array(known.scale))
 
 
-def spread(left_out: Array, shares: list[tuple[float, ...]], odds: float, most: int = ALIKE) -> tuple[float, float, float]:
-    """Ends of the interval, and the probability of half, from recipes that were placed most like these log-odds.
+def spread(left_out: Array, shares: Sequence[tuple[float, ...]], odds: float, most: int = ALIKE) -> tuple[float, float]:
+    """Ends of the interval, from recipes that were placed most like these log-odds when they were left out.
 
     Every recipe has the same weight, whatever the number of its trainings.
     """
@@ -135,16 +135,19 @@ def spread(left_out: Array, shares: list[tuple[float, ...]], odds: float, most: 
     order = np.argsort(values, kind="stable")
     along = (np.cumsum(weights[order]) - weights[order] / 2) / weights.sum()
     low, high = (float(np.interp(end, along, values[order])) for end in ENDS)
-    half = (float(weights[values >= HALF].sum()) + 0.5) / (float(weights.sum()) + 1)
-    return low, high, half
+    return low, high
 
 
 def _place(recipe: Recipe) -> tuple[float, tuple[float, float], float]:
     known = fit()
     odds = float(vector(recipe) @ np.array(known.weights)) + known.constant
-    low, high, half = spread(np.array(known.left_out), [one.shares for one in measured()], odds)
-    share = 1 / (1 + math.exp(-odds))
-    return share, (min(low, share), max(high, share)), half
+    low, high = spread(np.array(known.left_out), [one.shares for one in measured()], odds)
+    share, (slope, offset) = _logistic(odds), known.half
+    return share, (min(low, share), max(high, share)), _logistic(slope * odds + offset)
+
+
+def _logistic(odds: float) -> float:
+    return 1 / (1 + math.exp(-odds))
 
 
 def _nearest(recipe: Recipe) -> tuple[float, tuple[Measured, ...]]:
@@ -181,7 +184,7 @@ def _outside(recipe: Recipe) -> Iterator[str]:
 
 
 def _changes(recipe: Recipe, half: float) -> Iterator[Change]:
-    """The least change of each option that brings the probability of half the images below a tenth."""
+    """The least change of each option that brings the probability of half the images below a fifth."""
     for option, values in _choices(recipe):
         for value in values:
             changed = _with(recipe, option, value)
