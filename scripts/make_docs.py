@@ -24,6 +24,7 @@ COMMANDS = (
     "attacks",
     "study",
     "studies",
+    "risk",
     "reproduce",
     "report",
     "verify",

@@ -7,7 +7,7 @@ from typing import TypeVar
 import numpy as np
 import pytest
 
-from divulge import Verdict, audit_file
+from divulge import Verdict, audit_file, datasets
 from divulge.attacks import GradientExtraction
 from divulge.contract import Access, Array, Candidates, Fitted, Gradients, Hyperparameters, TrainingData
 from divulge.errors import BadInput
@@ -211,6 +211,8 @@ def make_files(folder: Path) -> Array:
     X, y = rng.normal(size=(30, 4)), rng.normal(size=30)
     np.savez(folder / "train.npz", X=X, y=y, X_val=X[:5], y_val=y[:5])
     np.savez(folder / "test.npz", X=X[:9], y=y[:9])
+    digits = datasets.load("mnist", samples=24, seed=0)
+    np.savez(folder / "pictures.npz", X=digits.X, y=digits.y)
     np.savez(folder / "labelled.npz", X=X, y=(y > 0).astype(int))
     frame = pandas.DataFrame(X, columns=list("abcd")).assign(price=y, count=1.0)
     frame.to_csv(folder / "train.csv", index=False)

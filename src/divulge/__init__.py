@@ -7,6 +7,7 @@ __version__ = "0.1.0"
 
 _HOME = {
     "audit": "divulge.auditing",
+    "risk": "divulge.training_risk.placing",
     **dict.fromkeys(
         ("Candidates", "Context", "Copy", "Explanation", "Finding", "Fitted", "Gradients", "Hyperparameters", "Membership",
          "Parameters", "Pipeline", "Predictions", "Scores", "TrainingData", "Truth", "Verdict", "Weights"),
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
         Verdict as Verdict,
         Weights as Weights,
     )
+    from divulge.training_risk.placing import risk as risk
 
 
 def __getattr__(name: str) -> Any:

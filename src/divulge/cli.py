@@ -34,8 +34,10 @@ app = App(
 )
 attack_app = App(name="attack", help="Run one attack; its flags are its options.")
 study_app = App(name="study", help="Run one study or published baseline; its flags are its options.")
+risk_app = App(name="risk", help="Place a training on the map of risk; its flags are how a network was trained.")
 app.command(attack_app)
 app.command(study_app)
+app.command(risk_app)
 
 
 @Parameter(name="*")
@@ -348,6 +350,8 @@ def main(tokens: Sequence[str] | None = None) -> int:
     try:
         if tokens[:1] in (["attack"], ["study"]):
             _add_commands(attack_app if tokens[0] == "attack" else study_app, tokens[1:2])  # only now: it imports attacks
+        if tokens[:1] == ["risk"] and risk_app.default_command is None:
+            risk_app.default(_risk_command())  # only now: it imports NumPy
         code = app(tokens, exit_on_error=False, print_error=False, result_action="return_value")
         sys.stdout.flush()
         return code if isinstance(code, int) else DONE
@@ -420,6 +424,26 @@ def _add_commands(group: App, named: Sequence[str]) -> None:
     for name, procedure in found.items():
         if name not in group:
             group.command(_command(name, procedure), name=name)
+
+
+def _risk_command() -> Callable[..., int]:
+    """A command whose flags are the fields of a recipe."""
+    from divulge import terminal
+    from divulge.training_risk.placing import risk
+    from divulge.training_risk.recipe import Recipe
+
+    def command(*, recipe: Any = None, json: bool = False) -> int:
+        terminal.show_risk(risk(recipe or Recipe()), as_json=json)
+        return DONE
+
+    command.__doc__ = (
+        "Say how many of its training images a network would give back, by how it was trained, how sure that is, and what "
+        "would lower it.\n\nThe map was measured on dense ReLU networks; nothing is trained now."
+    )
+    only = Parameter(help="Print JSON, and nothing else.")
+    recipe = Annotated[Recipe | None, Parameter(name="*", group="How it was trained")]
+    command.__annotations__ = {"recipe": recipe, "json": Annotated[bool, only], "return": int}
+    return command
 
 
 def _given_as(need: Any) -> str:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from divulge.first_look import Written
     from divulge.graph import Step
     from divulge.runner import Observer
+    from divulge.training_risk.placing import Risk
     from divulge.verifying import Verification
 
 QUIET_SECONDS = 10.0  # how often a log gets a line of progress
@@ -311,6 +312,19 @@ def show_studies(studies: Mapping[str, type[Procedure[Any, Any]]], *, as_json: b
         say_json([dict(zip(("name", "needs", "kind", "purpose", "paper"), row, strict=True)) for row in rows])
         return
     show_table(("study", "needs", "is a", "what it does"), [row[:-1] for row in rows])
+
+
+def show_risk(risk: Risk, *, as_json: bool) -> None:
+    """Where a training stands on the map, what was measured nearest to it, and what would lower its risk."""
+    if as_json:
+        say_json(risk.plain())
+        return
+    out.print(risk.sentence, markup=False)
+    for one in risk.nearest:
+        shares = ", ".join(f"{share:.0%}" for share in one.shares)
+        out.print(f"  measured near it: {one.recipe.words}: {shares}", markup=False)
+    for change in risk.changes:
+        out.print(f"  {change}", markup=False)
 
 
 def show_experiments(experiments: Sequence[Experiment], *, as_json: bool) -> None:

@@ -185,6 +185,11 @@ def zeros_and_eights() -> Case:
     return (held,), {"candidates": Candidates(digits.X_test, digits.y_test)}
 
 
+def twenty_digits() -> Case:
+    digits = datasets.load("mnist", samples=20, seed=0)
+    return (TrainingData(digits.X, digits.y, shape=(28, 28)),), None
+
+
 def two_clouds() -> Case:
     data = datasets.load("two-gaussians", seed=2)
     held = Pipeline(data.X[:32], data.y[:32], data.X[32:], data.y[32:], low=-9.5, high=9.5)
@@ -214,6 +219,7 @@ VICTIMS: dict[str, Callable[[], Case]] = {
     "span-reconstruction": ten_digits,
     "surrogate": three_classes,
     "train-steal-retrain": ridge_pipeline,
+    "training-risk": twenty_digits,
     "univariate-from-values": zigzag_values,
     "univariate-reconstruction": zigzag,
     "value-directions": values_of_strokes,
@@ -228,6 +234,15 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "poisoning": {"points": 8, "batch": 8, "iterations": 4, "starts": 1, "repetitions": 2},
     "poisoning-defences": {"points": 8, "batch": 8, "iterations": 4, "starts": 1, "parts": 5},
     "poisoning-map": {"cells": 8, "penalties": 3, "epochs": 100},
+    "training-risk": {
+        "images": 10,
+        "hidden": (40,),
+        "momentum": 0.9,
+        "weight_decay": 0.02,
+        "steps": 300,
+        "starts": (0.1, 1.0),
+        "decays": (3.0, 6.0),
+    },
 }
 "Where the defaults take long."
 

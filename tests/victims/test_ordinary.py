@@ -82,3 +82,46 @@ def test_what_cannot_be_trained_is_refused() -> None:
         ordinary.train(X, 0 * y, rng)
     with pytest.raises(BadInput, match="diverged"):
         ordinary.train(1e3 * X, np.linspace(0, 1.5, 12), rng, hidden=(8,), lr=10.0, epochs=50)
+
+
+def test_shifted_pictures_are_the_same_a_pixel_off_and_less_their_mean() -> None:
+    rng = np.random.default_rng(0)
+    X, mean = rng.uniform(size=(50, 20)), rng.uniform(size=20)
+    torch.manual_seed(0)
+    moved = ordinary.shifted((4, 5), mean)(torch.tensor(X - mean)).numpy() + mean
+    wide = np.pad(X.reshape(50, 4, 5), ((0, 0), (1, 1), (1, 1)))
+    every = np.array([wide[:, i : i + 4, j : j + 5].reshape(50, 20) for i in range(3) for j in range(3)])
+    ways = np.abs(every - moved).max(axis=2) < 1e-12
+    assert (ways.sum(axis=0) == 1).all()
+    assert (ways.sum(axis=1) > 0).all()
+
+
+def test_colours_are_shifted_together() -> None:
+    X = np.arange(48.0).reshape(1, 48)
+    moved = ordinary.shifted((4, 4, 3), np.zeros(48))(torch.tensor(X)).numpy().reshape(16, 3)
+    seen = moved[moved.any(axis=1)]
+    assert (np.diff(seen, axis=1) == 1).all()
+
+
+def test_what_augments_changes_every_step_and_leaves_the_span_of_the_points() -> None:
+    X, y = points()
+    trained = ordinary.train(X, y, np.random.default_rng(1), hidden=(8,), epochs=30, augment=ordinary.noisy(0.5))
+    added = trained.layers[0][0] - trained.start[0][0]
+    assert np.linalg.matrix_rank(np.concatenate([X, added]), tol=1e-6) > len(X)
+    again = ordinary.train(X, y, np.random.default_rng(1), hidden=(8,), epochs=30, augment=ordinary.noisy(0.5))
+    np.testing.assert_array_equal(trained.layers[0][0], again.layers[0][0])
+
+
+def test_a_network_without_biases_has_none() -> None:
+    X, y = points()
+    trained = ordinary.train(X, y, np.random.default_rng(1), hidden=(8, 6), epochs=30, biases=False)
+    assert not any(b.any() for _, b in (*trained.layers, *trained.start))
+    assert trained.layers[0][0].any()
+
+
+def test_a_share_of_the_labels_becomes_another_class() -> None:
+    y = np.arange(40) % 4 + 3
+    wrong = ordinary.mislabelled(y, 0.25, np.random.default_rng(0))
+    assert int(np.sum(wrong != y)) == 10
+    assert set(wrong) <= set(y)
+    np.testing.assert_array_equal(ordinary.mislabelled(y, 0.0, np.random.default_rng(0)), y)

@@ -19,6 +19,10 @@ def option_class(cls: C) -> C:
     made: Any = checked_dataclass(
         frozen=True, kw_only=True, config=ConfigDict(extra="forbid", use_attribute_docstrings=True)
     )(cls)
+    for base in cls.__mro__[1:]:  # pydantic forgets the sentences under the fields that a class inherits
+        for name, told in getattr(base, "__pydantic_fields__", {}).items():
+            field = made.__pydantic_fields__[name]
+            field.description = field.description or told.description
     init = made.__init__
 
     @wraps(init)

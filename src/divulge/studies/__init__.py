@@ -10,6 +10,7 @@ _HOMES = {
     "PoisoningMap": "poisoning_map",
     "RoundedRelease": "rounded_release",
     "TrainStealRetrain": "train_steal_retrain",
+    "TrainingRisk": "training_risk",
 }
 __all__ = sorted(_HOMES)
 __getattr__ = importer(__name__, _HOMES)
@@ -20,3 +21,4 @@ if TYPE_CHECKING:
     from divulge.studies.poisoning_map import PoisoningMap as PoisoningMap
     from divulge.studies.rounded_release import RoundedRelease as RoundedRelease
     from divulge.studies.train_steal_retrain import TrainStealRetrain as TrainStealRetrain
+    from divulge.studies.training_risk import TrainingRisk as TrainingRisk

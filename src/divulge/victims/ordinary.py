@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -22,6 +22,9 @@ OPTIMISERS: dict[str, type[torch.optim.Optimizer]] = {
     "adamw": torch.optim.AdamW,
     "rmsprop": torch.optim.RMSprop,
 }
+
+Augmentation = Callable[[Tensor], Tensor]
+"What a step sees in the place of its points (batch, d); it draws from torch's own generator, which training seeds."
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,12 +50,14 @@ def train(
     start: float = 1.0,
     dropout: float = 0.0,
     single: bool = False,
+    biases: bool = True,
+    augment: Augmentation | None = None,
 ) -> Trained:
     """Minimise the mean loss over `epochs`, in random batches where `batch` is given.
 
     Two classes have one output and the logistic loss, more have one each and cross-entropy, numbers squared error. `start`
     multiplies torch's own start of the first layer. Steps of `sgd` stay in the span of the points, so that it trains in
-    coordinates of it: outside, weights only decay.
+    coordinates of it: outside, weights only decay. Points that `augment` changes at every step have no such span.
     """
     refuse_unknown([optimiser], OPTIMISERS, "optimiser")
     if not hidden or min(hidden) < 1:
@@ -60,15 +65,18 @@ def train(
     targets, outputs = _targets(np.asarray(y))
     kind = torch.float32 if single else torch.float64
     before = _start(rng, [X.shape[1], *hidden, outputs], start)
-    axes = _axes(X) if optimiser == "sgd" else None
+    if not biases:
+        before = [(W, 0 * b) for W, b in before]
+    axes = _axes(X) if optimiser == "sgd" and augment is None else None
     points = X if axes is None else X @ axes.T
     inside = before if axes is None else [(before[0][0] @ axes.T, before[0][1]), *before[1:]]
-    network = _network(inside, dropout, kind)
+    network = _network(inside, dropout, kind, biases)
     options: dict[str, Any] = {"lr": lr, "weight_decay": weight_decay}
     if optimiser == "sgd":
         options["momentum"] = momentum
     with threadpool_limits(1):  # threads cost more than they bring to small products
-        _run(network, torch.tensor(points, dtype=kind), targets, OPTIMISERS[optimiser], options, epochs, batch, rng)
+        seen = torch.tensor(points, dtype=kind)
+        _run(network, seen, targets, OPTIMISERS[optimiser], options, epochs, batch, rng, augment)
     layers = [
         (part.weight.detach().double().numpy(), part.bias.detach().double().numpy())
         for part in network
@@ -84,6 +92,36 @@ def train(
     return Trained(layers, before)
 
 
+def shifted(shape: Sequence[int], mean: Array, most: int = 1) -> Augmentation:
+    """Pictures less a mean, each moved by up to so many pixels both ways before the mean was taken; black comes in."""
+    height, width, *_ = shape
+    rows, columns = np.mgrid[:height, :width]
+    places = torch.tensor(rows * (width + 2 * most) + columns)
+
+    def augment(X: Tensor) -> Tensor:
+        was = torch.as_tensor(mean, dtype=X.dtype)
+        pictures = (X + was).reshape(len(X), height, width, -1)
+        wide = functional.pad(pictures, (0, 0, most, most, most, most)).flatten(1, 2)
+        down, right = torch.randint(2 * most + 1, (2, len(X), 1, 1))
+        chosen = (places + down * (width + 2 * most) + right).reshape(len(X), -1, 1).expand(-1, -1, wide.shape[-1])
+        return wide.gather(1, chosen).reshape(len(X), -1) - was
+
+    return augment
+
+
+def noisy(deviation: float) -> Augmentation:
+    """Points with normal noise of their own at every step."""
+    return lambda X: X + deviation * torch.randn_like(X)
+
+
+def mislabelled(y: Array, share: float, rng: np.random.Generator) -> Array:
+    """Labels, a share of which were replaced by another class."""
+    classes, places = np.unique(y, return_inverse=True)
+    wrong = rng.permutation(len(y))[: round(share * len(y))]
+    places[wrong] = (places[wrong] + rng.integers(1, len(classes), len(wrong))) % len(classes)
+    return np.asarray(classes[places])
+
+
 def _run(
     network: nn.Sequential,
     X: Tensor,
@@ -93,18 +131,20 @@ def _run(
     epochs: int,
     batch: int | None,
     rng: np.random.Generator,
+    augment: Augmentation | None,
 ) -> None:
-    steps = kind(network.parameters(), **options)
+    steps = kind([one for one in network.parameters() if one.requires_grad], **options)
     loss = _loss(targets)
     targets = targets if targets.dtype == torch.int64 else targets.to(X.dtype)
-    torch.manual_seed(int(rng.integers(2**31)))  # of dropout
+    torch.manual_seed(int(rng.integers(2**31)))  # of dropout and augmentation
     network.train()
     for _ in range(epochs):
         order = torch.tensor(rng.permutation(len(X))) if batch is not None else None
         chosen = [slice(None)] if order is None else torch.split(order, batch or len(X))
         for some in chosen:
             steps.zero_grad()
-            torch.autograd.backward(loss(network(X[some]), targets[some]))
+            points = X[some] if augment is None else augment(X[some])
+            torch.autograd.backward(loss(network(points), targets[some]))
             steps.step()
 
 
@@ -136,11 +176,12 @@ def _start(rng: np.random.Generator, sizes: list[int], factor: float) -> list[La
     return layers
 
 
-def _network(layers: list[Layer], dropout: float, kind: torch.dtype) -> nn.Sequential:
+def _network(layers: list[Layer], dropout: float, kind: torch.dtype, biases: bool) -> nn.Sequential:
     parts: list[nn.Module] = []
     for W, b in layers:
         layer = nn.Linear(W.shape[1], len(b), dtype=kind)
         layer.weight.data, layer.bias.data = torch.tensor(W, dtype=kind), torch.tensor(b, dtype=kind)
+        layer.bias.requires_grad_(biases)
         parts += [layer, nn.ReLU(), *([nn.Dropout(dropout)] if dropout else [])]
     return nn.Sequential(*parts[: -2 if dropout else -1])
 

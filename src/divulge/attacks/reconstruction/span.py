@@ -84,7 +84,7 @@ class SpanReconstruction(Attack[Directions, TrainingData]):
             "place of 0.808 (docs/defences.md).",
         ),
         Remedy(
-            "Train by Adam, or by descent without weight decay: decay removes the start, under which images are hidden.",
+            "Train without weight decay, by Adam or by descent: decay removes the start, under which images are hidden.",
             "from 9 answers all 50 images came back with decay and none by Adam, at an accuracy of 0.638 and 0.636; none "
             "without decay either, at 0.618 (docs/defences.md).",
         ),
