@@ -64,8 +64,8 @@ def search(
 ) -> Found:
     """Points [x − mean, 1] in the span of rows (k, d + 1) that are nowhere below `low`, which is 0 if none.
 
-    Random combinations of the rows ask for another point each: min Σ_k log(x_k² + width²) over a, where a · c is fixed. Every
-    other time c is orthogonal to all points found, so that none of them is found again; of the other c more end in a point.
+    Random combinations c of the rows ask for another point each: min Σ_k log(x_k² + width²) over a, where a · c is fixed.
+    Every other c is orthogonal to all points found, so that none of them is found again; of the rest more end in a point.
     The bias tells sign and scale.
     """
     _, strengths, axes = np.linalg.svd(rows, full_matrices=False)
