@@ -8,6 +8,7 @@ it says of each recipe when that, and a tenth of all others, were left out is wh
 
 import json
 import re
+import textwrap
 from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -35,6 +36,8 @@ DESIGNS = {
     "drawn where the start has neither stayed nor gone": ("near",),
     "of the two tables above": ("plane", "axis"),
 }
+WIDE = 130
+"Characters of a line of the page."
 MANY = 100
 "Images from which an attack takes minutes, so that few recipes have more."
 ALONG = "lr / (1 − momentum) · weight decay · steps"
@@ -112,7 +115,7 @@ def tables(known: Sequence[Measured], left_out: Array) -> str:
     lines += [
         "",
         f"One factor changed at a time, beside 40 digits, start 1, decay 5e-3, where {usual.share:.2f} come back (null "
-        f"{np.mean(usual.nulls):.2f}). Each share is the mean of as many trainings as the third column says.",
+        f"{np.mean(usual.nulls):.2f}). The null is the mean over trainings.",
         "",
         "| what is changed | share back, each training | trainings | null |",
         "|---|---|---|---|",
@@ -121,7 +124,17 @@ def tables(known: Sequence[Measured], left_out: Array) -> str:
         if one.cell == "axis":
             told = ", ".join(f"{share:.2f}" for share in one.shares)
             lines.append(f"| {changed(one.recipe)} | {told} | {len(one.shares)} | {np.mean(one.nulls):.2f} |")
-    return "\n".join([*lines, "", *counted(known), *(f"- {line}" for line in summary(known, left_out))])
+    parts = ["\n".join(lines), *counted(known)]
+    bullets = "\n".join(wrapped(f"- {line}", "  ") for line in summary(known, left_out))
+    return "\n\n".join([*(wrapped(part) for part in parts), bullets])
+
+
+def wrapped(text: str, later: str = "") -> str:
+    """Prose as wide as the page; tables and pictures stay as they are."""
+    paragraphs = text.split("\n")
+    return "\n".join(
+        one if one[:1] in ("|", "!") else textwrap.fill(one, WIDE, subsequent_indent=later) for one in paragraphs
+    )
 
 
 def leaky(some: Sequence[Measured]) -> int:
@@ -135,15 +148,15 @@ def counted(known: Sequence[Measured]) -> list[str]:
     adaptive = [one for one in known if one.recipe.adaptive]
     decayed = [one for one in adaptive if one.recipe.rescaled and one.recipe.weight_decay]
     bare = [one for one in adaptive if not one.recipe.weight_decay or not one.recipe.rescaled]
+    late = OUT.with_name("measured.csv").read_text(encoding="utf-8").count("unfinished")
     many = sum(one.recipe.images > MANY for one in known)
     return [
-        f"The map stands on {trainings} trainings by {len(known)} recipes, {many} of them on more than {MANY} images. "
+        f"The map stands on {trainings} trainings by {len(known)} recipes, {many} of them on more than {MANY} images; {late} "
+        "more took longer than two minutes and are left out. "
         f"The null is {np.mean(nulls):.3f} in the mean and {max(nulls):.2f} at most. Of {len(adaptive)} recipes with Adam, "
         f"AdamW or RMSprop, {len(decayed)} have weight decay in the loss, and {leaky(decayed)} of these gave half of their "
         f"images back or more; of the others {leaky(bare)} did.",
-        "",
         "How well recipes are placed that the fit did not know (ten parts, each left out in turn):",
-        "",
     ]
 
 

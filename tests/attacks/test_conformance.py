@@ -25,7 +25,7 @@ from divulge import (
     registry,
     victims,
 )
-from divulge.contract import Access, Array, Attack, Context, Finding, Procedure, option_class
+from divulge.contract import Access, Array, Attack, Context, Directions, Finding, Procedure, option_class
 from divulge.solvers.stationarity import backprop
 from divulge.testing import Nonconforming, check_attack
 
@@ -125,6 +125,13 @@ def ten_digits_beside_others() -> Case:
     return (network,), {**(truth or {}), "candidates": Candidates(others[10:])}
 
 
+def features_of_a_head() -> Case:
+    """What descent moved in a layer on features that are 0 in half of their inputs."""
+    rng = np.random.default_rng(0)
+    X = np.maximum(rng.standard_normal((8, 120)), 0)
+    return (Directions(rng.standard_normal((20, 8)) @ np.column_stack([X, np.ones(8)])),), {"training_data": TrainingData(X)}
+
+
 def explained_strokes() -> Case:
     """A service of a network that weight decay has trained on known pictures."""
     network, data = victim()
@@ -200,6 +207,7 @@ VICTIMS: dict[str, Callable[[], Case]] = {
     "algorithm": blind_ridge,
     "answer-directions": explained_strokes,
     "blind-surrogate": three_classes_blind,
+    "feature-reconstruction": features_of_a_head,
     "first-layer-images": ten_digits_beside_others,
     "gradient-cancelling": two_clouds,
     "gradient-extraction": explained_network,

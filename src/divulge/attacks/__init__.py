@@ -6,6 +6,7 @@ from divulge.lazy import importer
 
 _HOMES = {
     "AlgorithmIdentification": "hyperparameters.identification",
+    "FeatureReconstruction": "reconstruction.features",
     "GradientExtraction": "extraction.gradients",
     "HyperparameterStealing": "hyperparameters.stealing",
     "ImportedMembership": "membership.imported",
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from divulge.attacks.membership.margin import MarginMembership as MarginMembership
     from divulge.attacks.membership.span import SpanMembership as SpanMembership
     from divulge.attacks.poisoning.attack import Poisoning as Poisoning
+    from divulge.attacks.reconstruction.features import FeatureReconstruction as FeatureReconstruction
     from divulge.attacks.reconstruction.kkt import KktReconstruction as KktReconstruction
     from divulge.attacks.reconstruction.span import SpanReconstruction as SpanReconstruction
     from divulge.attacks.univariate.reconstruction import (

@@ -85,7 +85,7 @@ def infer_from_start(
     are trained from the start on some of the points.
     """
     exact = infer_from_moved_span(rows, layers, start, X, mean, shape, rng)
-    if (exact.scores > exact.threshold).sum() >= FEWEST or directions(rows) < len(rows):
+    if (exact.scores > exact.threshold).sum() >= FEWEST or not _crowded(rows):
         return exact
     return infer_by_shadows(
         rows,
@@ -102,10 +102,10 @@ def infer_from_start(
     )
 
 
-def directions(rows: Array) -> int:
-    """How many singular values of the rows are more than rounding."""
-    sizes = np.linalg.svd(rows, compute_uv=False)
-    return int(np.sum(sizes > ROUNDED * sizes[0]))
+def _crowded(rows: Array) -> bool:
+    """Whether every unit that moved shows a direction of its own: there may be more than units can show."""
+    sizes = np.linalg.norm(rows, axis=1)
+    return len(_axes(rows)) >= np.sum(sizes > ROUNDED * sizes.max())
 
 
 def infer_from_moved_span(
@@ -118,11 +118,13 @@ def infer_from_moved_span(
     rng: np.random.Generator,
 ) -> SpanInference:
     """By the share of each point outside the span of rows, augmented by those points that the rows hold most surely."""
-    others = controls_like(X, max(len(X), FEW), shape, rng)
+    count = max(len(X), FEW)
+    # Combinations of few points may all lie in the span, where all are members: there every input is of another point.
+    others = controls_like(X, count, shape, rng) if len(X) > X.shape[1] else _mixed(X, count, rng)
     points = _with_bias(np.concatenate([X, others]), mean)
     backwards = _backwards(layers, start, points[:, :-1])
     outside, axes = _least_outside(rows, backwards, points, len(X))
-    if _standing_out(outside, len(X)) < FEWEST and directions(rows) == len(rows):
+    if _standing_out(outside, len(X)) < FEWEST and _crowded(rows):
         better = _without_start(rows, np.column_stack(start[0]), backwards, points)
         outside, axes = _least_outside(better, backwards, points, len(X))
     level = -np.log(outside)
@@ -275,6 +277,11 @@ def _drawn(origin: Array, many: int, rng: np.random.Generator) -> Array:
     return np.asarray(rng.permutation(np.flatnonzero(np.isin(origin, sources)))[:many])
 
 
+def _mixed(X: Array, count: int, rng: np.random.Generator) -> Array:
+    """Points whose every input is that of some point."""
+    return np.asarray(X[rng.integers(len(X), size=(count, X.shape[1])), np.arange(X.shape[1])])
+
+
 def _with_bias(X: Array, mean: Array | None) -> Array:
     return np.column_stack([X if mean is None else X - mean, np.ones(len(X))])
 
@@ -342,7 +349,7 @@ def _least_outside(rows: Array, backwards: Array, points: Array, asked: int) -> 
     """
     axes = _axes(rows)
     surest = np.argsort(-_matched(rows, backwards, points, (EXACT,))[2])
-    room = max(int(CROWDED * rows.shape[1]) - len(axes), 0) if len(axes) == len(rows) else 0
+    room = max(int(CROWDED * rows.shape[1]) - len(axes), 0) if _crowded(rows) else 0
     best, most = (_outside(axes, points), axes), 0
     for many in np.unique(np.linspace(0, min(room, len(points) // 2), STEPS + 1).astype(int)):
         outside, wider = _augmented(axes, points, surest[:many])
