@@ -32,7 +32,7 @@ SHAKES = 10
 "Such rounds, at most: of 200 photographs five lead from 50 to 90."
 TIRED = 3
 "Rounds without success after which there are no more."
-LOOKS = 5
+LOOKS = 10
 "At windows, at most; after the first that shows nothing new there are no more."
 NEW = 2  # images that a look has to show
 CERTIFIED = 0.99
@@ -205,7 +205,8 @@ class SpanSearch:
         for white in (False, True):
             windows = BlackWindows(self.pictures, self.bias, self.uncertainty, self.shape, self.box, white=white)
             known = np.zeros((0, len(self.pictures)))
-            for number in range(LOOKS if windows.possible and not self.fits else 0):
+            sparse = self.attempts[-1][np.argsort(ica.contrast(self.attempts[-1], self.samples))][: len(self.pictures) // 4]
+            for number in range(LOOKS if windows.suit(sparse) else 0):
                 before, ground = len(known), "white" if white else "black"
                 known = self.once(
                     f"{ground} windows {number}",
