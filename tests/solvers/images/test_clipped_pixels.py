@@ -61,7 +61,7 @@ def test_mixtures_and_photographs_are_not_certified() -> None:
 def test_the_fit_is_weighted_least_squares_at_bias_one() -> None:
     rng = RNG(0)
     L, weight, ends, bias = rng.standard_normal((3, 30)), rng.random(30), rng.integers(0, 2, 30), rng.standard_normal(3)
-    found = clipped_pixels._least_squares(L, weight, ends, bias)
+    found = clipped_pixels.least_squares(L, weight, ends, bias)
     assert found is not None
     assert found @ bias == pytest.approx(1)
     slope = L @ (weight * (found @ L - ends))

@@ -89,7 +89,7 @@ def _fit_one(row: Array, L: Array, bias: Array, uncertainty: Array, box: tuple[f
             x = row @ L
             ends = np.where(x < (low + high) / 2, low, high)
             weight = (scale**2 / (scale**2 + (x - ends) ** 2)) ** 2
-            moved = _least_squares(L, weight, ends, bias) if weight.sum() > SURPLUS * len(row) else None
+            moved = least_squares(L, weight, ends, bias) if weight.sum() > SURPLUS * len(row) else None
             if moved is None:
                 return certificate(row, L, bias, uncertainty, box)
             still = float(np.abs((moved - row) @ L).max()) < 1e-3 * scale
@@ -99,7 +99,7 @@ def _fit_one(row: Array, L: Array, bias: Array, uncertainty: Array, box: tuple[f
     return certificate(row, L, bias, uncertainty, box)
 
 
-def _least_squares(L: Array, weight: Array, ends: Array, bias: Array) -> Array | None:
+def least_squares(L: Array, weight: Array, ends: Array, bias: Array) -> Array | None:
     """argmin_a Σ_p w_p (a @ L_p − e_p)² subject to a · bias = 1, by its Lagrangian; (rank,)."""
     heavy = L * weight
     gram = heavy @ L.T

@@ -22,6 +22,7 @@ from divulge.arrays import Array
 # How the descent goes. None of these decides what is found: each halved or doubled leaves 178 to 183 of 214 images right at
 # NCC > 0.9 (8 spans of strokes and leaves, one start each), as these leave 180.
 STAGES = (1.0, 0.5, 0.3, 0.2, 0.1)  # the level l, in root mean squares of the component
+ENDING = (0.2, 0.1)  # the last of them
 STEPS = 15  # of every stage, at most
 ENOUGH = 1e-3  # components that mix by less in a step have settled
 LONGEST = 0.3  # by which two components may mix in one step
@@ -116,6 +117,18 @@ def separate_from(pool: Array, samples: Differences) -> Array:
     return refined(best_basis(pool, samples), samples, STAGES[1:])
 
 
+def shaken(rows: Array, samples: Differences, kept: int, rng: np.random.Generator) -> Array:
+    """Rows (rank, rank) separated anew but for the `kept` sparsest of rows (rank, rank), beside which the others begin.
+
+    Iterated local search: rows that are images stay where they are, and leave fewer directions to those that were stuck.
+    """
+    root = np.linalg.cholesky(_covariance(samples.flat))
+    best = rows[np.argsort(contrast(rows, samples), kind="stable")[:kept]]
+    rest = np.linalg.svd(best @ root)[2][kept:] @ np.linalg.inv(root)
+    others = fast_ica(samples.mixed(rest), rng, STARTS) @ rest
+    return refined(np.concatenate([best, others]), samples, STAGES)
+
+
 def fast_ica(white: Array, rng: np.random.Generator, steps: int, enough: float = 1e-4) -> Array:
     """Orthogonal rows (r, r) whose components of white samples (r, m) have the heaviest tails."""
     rows = _orthogonal(rng.standard_normal((len(white), len(white)))).astype(white.dtype)
@@ -149,8 +162,7 @@ def contrast(rows: Array, samples: Differences, level: float = LEVEL) -> Array:
 
 def best_basis(pool: Array, samples: Differences) -> Array:
     """As many rows (r, r) of a pool (k, r) as span everything, the sparsest first, each mostly new."""
-    covariance = np.asarray(samples.flat @ samples.flat.T, dtype=float) / samples.flat.shape[1]
-    whole = pool @ np.linalg.cholesky(covariance + 1e-12 * np.trace(covariance) * np.eye(len(covariance)))
+    whole = pool @ np.linalg.cholesky(_covariance(samples.flat))
     whole /= np.linalg.norm(whole, axis=1, keepdims=True)
     order = np.argsort(contrast(pool, samples), kind="stable")
     left, kept, new = whole.copy(), np.zeros(len(pool), dtype=bool), NEW
@@ -204,6 +216,12 @@ def _step(gradient: Array, curvature: Array) -> Array:
     np.fill_diagonal(step, 0)
     longest = np.maximum(np.abs(step), np.abs(step.T))
     return np.asarray(step * np.minimum(1, LONGEST / np.maximum(longest, 1e-300)))
+
+
+def _covariance(samples: Array) -> Array:
+    """Second moments (rank, rank), of full rank."""
+    found = np.asarray(samples @ samples.T, dtype=float) / samples.shape[1]
+    return np.asarray(found + 1e-12 * np.trace(found) * np.eye(len(found)))
 
 
 def _whitening(samples: Array) -> Array:

@@ -9,6 +9,7 @@ import numpy as np
 
 from divulge.arrays import Array
 from divulge.solvers.images import clipped_pixels, confidence, ica
+from divulge.solvers.images.black_windows import BlackWindows
 from divulge.solvers.images.ica import Differences
 
 Once = Callable[[str, Callable[[np.random.Generator], Array]], Array]
@@ -22,6 +23,18 @@ ROUNDS = 4
 "Attempts made of the best of those before them, at most: 36 pictures of 14 × 14 pixels go on from 15 to 24 in these."
 BETTER = 1e-3
 "By how much sparser an attempt has to be than those before it, or it is the last: of 36 pictures one more moves it by 3e-3."
+MANY = 100
+"Directions from which random starts find too little for the best of them to be enough: of 200 photographs 33 each."
+BEGUN = 2  # such starts then
+SHAKEN = (0.3, 0.7)
+"Share of the rows that is kept where the others are separated anew."
+SHAKES = 10
+"Such rounds, at most: of 200 photographs five lead from 50 to 90."
+TIRED = 3
+"Rounds without success after which there are no more."
+LOOKS = 10
+"At windows, at most; after the first that shows nothing new there are no more."
+NEW = 2  # images that a look has to show
 CERTIFIED = 0.99
 "Confidence in a picture that its clipped pixels certify: above any claim's limit, and it never decides which comes first."
 PLAIN = 0.9
@@ -92,11 +105,16 @@ class SpanSearch:
         for number in range(self.starts):
             self.attempts.append(self.once(f"start {number}", lambda own: ica.separate(samples, own)))
             self.step(f"attempt {number + 1} from a random start")
-            if number and self._agreed(self.attempts[-2], self.attempts[-1]) >= SETTLED:
+            if self._settled or (self._many and number + 1 >= BEGUN):
                 break
         independent = len(self.attempts)
-        self._combine(samples)
-        rows = self.attempts[-1]
+        if self._many and not self._settled:
+            self._look_through_windows()
+            rows, independent = self._shake(samples), len(self.attempts)
+            self.attempts.append(rows)
+        else:
+            self._combine(samples)
+            rows = self.attempts[-1]
         found = confidence.measure(
             rows,
             self.attempts[: min(independent, len(self.attempts) - 1)],
@@ -109,6 +127,14 @@ class SpanSearch:
         self.features = found.features
         boxed = self.box is not None and self.certifiable
         return self._together(rows, found.confidence(boxed) * ~self.plain(rows))
+
+    @property
+    def _many(self) -> bool:
+        return len(self.pictures) >= MANY
+
+    @property
+    def _settled(self) -> bool:
+        return len(self.attempts) > 1 and self._agreed(self.attempts[-2], self.attempts[-1]) >= SETTLED
 
     def so_far(self) -> Array:
         """(k, d): pictures of the last attempt, those with the sparsest differences first: what the search looks for."""
@@ -130,7 +156,7 @@ class SpanSearch:
         """Attempts made of the best of all before, with what clipped pixels have made exact."""
         least = min(float(ica.contrast(rows, samples).mean()) for rows in self.attempts)
         certified = self._certify(np.concatenate(self.attempts[-1:]))
-        settled = len(self.attempts) > 1 and self._agreed(self.attempts[-2], self.attempts[-1]) >= SETTLED
+        settled = self._settled
         for number in range(0 if settled or len(self.attempts) == 1 else ROUNDS):
             known = [one.row[None] for one in self.fits]
             pool = np.concatenate([*known, *self.attempts])
@@ -147,6 +173,50 @@ class SpanSearch:
         if certified and not settled:
             for rows in self.attempts[:-1]:
                 self._certify(rows)
+
+    def _shake(self, samples: Differences) -> Array:
+        """The best rows of iterated local search from the attempts so far; every round of it is one more attempt."""
+        begun = len(self.attempts)
+        best = self.once("basis", lambda _: ica.separate_from(np.concatenate(self.attempts), samples))
+        least, tired = float(ica.contrast(best, samples).mean()), 0
+        for number in range(SHAKES):
+            both = self.once(f"shake {number}", lambda own, best=best: self._shaken(best, own))  # type: ignore[misc]
+            self.attempts.append(both[0])
+            now = float(ica.contrast(both[1], samples).mean())
+            self.step(f"what {number + 1} rounds of shaking have loosened")
+            tired = 0 if now < least - BETTER else tired + 1
+            if now < least:
+                best, least = both[1], now
+            if tired >= TIRED:
+                break
+        self.attempts = self.attempts[begun:]
+        return best
+
+    def _shaken(self, best: Array, rng: np.random.Generator) -> Array:
+        """(2, rank, rank): rows separated anew beside some of the best, and the best of both."""
+        new = ica.shaken(best, self.samples, int(rng.uniform(*SHAKEN) * len(best)), rng)
+        pool = np.concatenate([best, new])
+        return np.stack([new, ica.refined(ica.best_basis(pool, self.samples), self.samples, ica.ENDING)])
+
+    def _look_through_windows(self) -> None:
+        """Certify images that are black, or white, outside of a window."""
+        if self.box is None or self.bias is None or not self.certifiable:
+            return
+        for white in (False, True):
+            windows = BlackWindows(self.pictures, self.bias, self.uncertainty, self.shape, self.box, white=white)
+            known = np.zeros((0, len(self.pictures)))
+            sparse = self.attempts[-1][np.argsort(ica.contrast(self.attempts[-1], self.samples))][: len(self.pictures) // 4]
+            for number in range(LOOKS if windows.suit(sparse) else 0):
+                before, ground = len(known), "white" if white else "black"
+                known = self.once(
+                    f"{ground} windows {number}",
+                    lambda own, known=known, windows=windows: windows.look(known, own),  # type: ignore[misc]
+                )
+                self.step(f"{len(known)} images that are {ground} outside of a window")
+                if len(known) < before + NEW:
+                    break
+            known = known[~self.plain(known)]
+            self.fits = self._distinct([*self.fits, *(windows.certificate(row) for row in known)])
 
     def _certify(self, rows: Array) -> int:
         """How many pictures are certified now that these rows were looked at."""
