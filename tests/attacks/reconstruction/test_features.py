@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from divulge import Candidates, TrainingData
+from divulge import Candidates, TrainingData, Weights
 from divulge.arrays import Array
 from divulge.attacks import FeatureReconstruction
 from divulge.attacks.reconstruction.features import HEADLINE, Zeros
@@ -67,3 +69,24 @@ def test_pictures_and_crowded_spans_are_not_applicable(rows: int, shape: tuple[i
     found = FeatureReconstruction()(held, context=Context(0))
     assert found.verdict is Verdict.NOT_APPLICABLE
     assert reason in found.summary
+
+
+def test_a_head_whose_start_is_public_gives_its_features_back() -> None:
+    X = features(POINTS)
+    trained = ordinary.train(
+        X,
+        np.arange(POINTS) % 2,
+        np.random.default_rng(1),
+        hidden=(UNITS,),
+        lr=0.1,
+        momentum=0.9,
+        weight_decay=1e-3,
+        epochs=200,
+    )
+    held = Weights(tuple(trained.layers), start=tuple(trained.start))
+    found = FeatureReconstruction()(held, truth={"training_data": TrainingData(X)}, context=Context(0))
+    assert found.verdict is Verdict.LEAK
+    assert found.scores[HEADLINE].value >= POINTS - 1
+    body = (trained.start[0], *trained.layers[1:])
+    left = FeatureReconstruction()(replace(held, layers=body), context=Context(0))
+    assert left.verdict is Verdict.NOT_APPLICABLE

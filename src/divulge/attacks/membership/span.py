@@ -34,7 +34,7 @@ from divulge.solvers.images import layouts
 from divulge.solvers.images.span import Span, pictured, span, span_of_combinations, span_of_moved, without_rounding
 from divulge.solvers.margin.max_margin import forward
 from divulge.solvers.shadow import membership
-from divulge.solvers.shadow.from_start import directions, infer_by_shadows, infer_from_moved_span
+from divulge.solvers.shadow.from_start import crowded, infer_by_shadows, infer_from_moved_span
 from divulge.solvers.shadow.membership import By, ShadowInference, SpanInference
 from divulge.solvers.statistics.comparison import more_often
 from divulge.solvers.statistics.roc import clopper_pearson
@@ -143,7 +143,7 @@ class SpanMembership(Attack[tuple[Directions, Candidates], Membership]):
         Pictures are told without: where a network knew its task before, shadows' threshold let 28 of 2,000 others pass.
         """
         exact = infer_from_moved_span(without_rounding(rows), *ends, X, mean, shape, rng)
-        if int(np.sum(exact.scores > exact.threshold)) >= SEVERAL or directions(without_rounding(rows)) < len(rows):
+        if int(np.sum(exact.scores > exact.threshold)) >= SEVERAL or not crowded(without_rounding(rows)):
             return exact
         if shape is not None:
             return membership.infer_from_rows(span_of_moved(rows, None).axes, X, mean, shape, rng)

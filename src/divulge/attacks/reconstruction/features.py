@@ -21,12 +21,14 @@ from divulge.contract import (
     TrainingData,
     Truth,
     Verdict,
+    Weights,
     option_class,
     taxonomies,
 )
 from divulge.errors import NotApplicable
+from divulge.solvers.directions import known_start
 from divulge.solvers.images import zeros
-from divulge.solvers.images.span import span, span_of_combinations
+from divulge.solvers.images.span import span, span_of_combinations, span_of_moved
 from divulge.solvers.statistics.roc import clopper_pearson
 
 RIGHT = 0.99
@@ -123,8 +125,17 @@ class FeatureReconstruction(Attack[Directions, TrainingData]):
 
 
 def _moved(held: Directions) -> Array:
-    """What stands out of noise, each direction as strong as it is."""
+    """What stands out of noise, or was added to a public start, each direction as strong as it is."""
     rows = held.rows
+    if isinstance(held, Weights) and held.start is not None:
+        if known_start.frozen(held.layers[0], held.start[0]):
+            raise NotApplicable(
+                "training left the first layer as it started; give the layers behind it as a network of their own, whose "
+                "inputs are its outputs"
+            )
+        rows = known_start.moved(held.layers[0], held.start[0]).rows
+        seen = span_of_moved(rows, None)
+        return np.asarray(seen.sizes[: seen.rank, None] * seen.axes)
     seen = span(rows[:, :-1], rows[:, -1]) if held.precision is None else span_of_combinations(rows, held.precision)
     return np.asarray(seen.sizes[: seen.rank, None] * seen.axes)
 

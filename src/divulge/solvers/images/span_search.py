@@ -255,8 +255,8 @@ class SpanSearch:
         noise = [clipped_pixels.deviation(row, self.uncertainty) for row in certified]
         order = np.lexsort([error, -confidence, np.isinf(error)])
         X, confidence, error = X[order], confidence[order], error[order]
-        kept = _distinct(X)
         clean = self._clean(X, np.concatenate([noise, np.zeros(len(rows))])[order])
+        kept = _distinct(clean)
         return Found(clean[kept], confidence[kept], np.isfinite(error[kept]), error[kept], X[kept])
 
     def _clean(self, X: Array, noise: Array) -> Array:

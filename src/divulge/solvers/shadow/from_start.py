@@ -85,7 +85,7 @@ def infer_from_start(
     are trained from the start on some of the points.
     """
     exact = infer_from_moved_span(rows, layers, start, X, mean, shape, rng)
-    if (exact.scores > exact.threshold).sum() >= FEWEST or not _crowded(rows):
+    if (exact.scores > exact.threshold).sum() >= FEWEST or not crowded(rows):
         return exact
     return infer_by_shadows(
         rows,
@@ -102,10 +102,10 @@ def infer_from_start(
     )
 
 
-def _crowded(rows: Array) -> bool:
+def crowded(rows: Array) -> bool:
     """Whether every unit that moved shows a direction of its own: there may be more than units can show."""
     sizes = np.linalg.norm(rows, axis=1)
-    return len(_axes(rows)) >= np.sum(sizes > ROUNDED * sizes.max())
+    return bool(len(_axes(rows)) >= np.sum(sizes > ROUNDED * sizes.max()))
 
 
 def infer_from_moved_span(
@@ -124,7 +124,7 @@ def infer_from_moved_span(
     points = _with_bias(np.concatenate([X, others]), mean)
     backwards = _backwards(layers, start, points[:, :-1])
     outside, axes = _least_outside(rows, backwards, points, len(X))
-    if _standing_out(outside, len(X)) < FEWEST and _crowded(rows):
+    if _standing_out(outside, len(X)) < FEWEST and crowded(rows):
         better = _without_start(rows, np.column_stack(start[0]), backwards, points)
         outside, axes = _least_outside(better, backwards, points, len(X))
     level = -np.log(outside)
@@ -349,7 +349,7 @@ def _least_outside(rows: Array, backwards: Array, points: Array, asked: int) -> 
     """
     axes = _axes(rows)
     surest = np.argsort(-_matched(rows, backwards, points, (EXACT,))[2])
-    room = max(int(CROWDED * rows.shape[1]) - len(axes), 0) if _crowded(rows) else 0
+    room = max(int(CROWDED * rows.shape[1]) - len(axes), 0) if crowded(rows) else 0
     best, most = (_outside(axes, points), axes), 0
     for many in np.unique(np.linspace(0, min(room, len(points) // 2), STEPS + 1).astype(int)):
         outside, wider = _augmented(axes, points, surest[:many])
