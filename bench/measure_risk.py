@@ -20,7 +20,9 @@ from pathlib import Path
 import numpy as np
 from zoo import pictures
 
+from divulge import risk
 from divulge.studies.training_risk import Training, trial
+from divulge.training_risk.measured import measured as found_before
 from divulge.training_risk.recipe import Recipe
 
 OUT = Path(__file__).parent.parent / "src" / "divulge" / "training_risk" / "measured.csv"
@@ -181,11 +183,31 @@ def row(name, recipe, seed, found):
 PARTS = ("claimed", "back", "null", "fitted", "verdict")
 
 
+def beside(minutes):
+    """Kinds varied one at a time that the map has no training of: placed, then trained, and kept out of the map."""
+    known = {one.recipe for one in found_before()}
+    kinds = [one for one in (Recipe(**{**CENTRE, **axis}) for axis in AXES) if one not in known]
+    end = time.monotonic() + 60 * minutes
+    shares, placed = {recipe: [] for recipe in kinds}, {recipe: risk(recipe).share for recipe in kinds}
+    for seed in range(FIRST_SEED, FIRST_SEED + DRAWS):
+        for recipe in kinds:
+            if time.monotonic() < end:
+                found = measured(recipe, seed)
+                shares[recipe].append(f"{found.share:.2f}" if found.verdict != "unfinished" else "unfinished")
+        print(f"after {seed - FIRST_SEED + 1} draws")
+        for recipe, each in shares.items():
+            print(f"| {recipe.words} | {recipe.data} | {placed[recipe]:.2f} | {', '.join(each)} |", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=60)
+    parser.add_argument("--beside", action="store_true", help="kinds that the map has no training of, kept out of it")
     given = parser.parse_args()
     warnings.simplefilter("ignore")
+    if given.beside:
+        beside(given.minutes)
+        return
     end = time.monotonic() + 60 * given.minutes
     wanted = cells()
     done = set()

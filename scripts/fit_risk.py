@@ -151,8 +151,8 @@ def counted(known: Sequence[Measured]) -> list[str]:
     late = OUT.with_name("measured.csv").read_text(encoding="utf-8").count("unfinished")
     many = sum(one.recipe.images > MANY for one in known)
     return [
-        f"The map stands on {trainings} trainings by {len(known)} recipes, {many} of them on more than {MANY} images; {late} "
-        "more took longer than two minutes and are left out. "
+        f"The map stands on {trainings} trainings by {len(known)} recipes, {many} of them on more than {MANY} images; "
+        f"{late} more took longer than two minutes and are left out. "
         f"The null is {np.mean(nulls):.3f} in the mean and {max(nulls):.2f} at most. Of {len(adaptive)} recipes with Adam, "
         f"AdamW or RMSprop, {len(decayed)} have weight decay in the loss, and {leaky(decayed)} of these gave half of their "
         f"images back or more; of the others {leaky(bare)} did.",
