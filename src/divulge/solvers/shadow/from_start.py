@@ -105,7 +105,7 @@ def infer_from_start(
 def _crowded(rows: Array) -> bool:
     """Whether every unit that moved shows a direction of its own: there may be more than units can show."""
     sizes = np.linalg.norm(rows, axis=1)
-    return len(_axes(rows)) >= np.sum(sizes > ROUNDED * sizes.max())
+    return bool(len(_axes(rows)) >= np.sum(sizes > ROUNDED * sizes.max()))
 
 
 def infer_from_moved_span(
