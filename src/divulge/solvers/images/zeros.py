@@ -35,7 +35,7 @@ LIVE = 1e-3
 SAME = 0.05
 "Relative distance at which two points are one."
 PATIENCE = 40
-"Starts in a row without a new point, after which it is over: in spans of 50 and 200 features one in two to five has one."
+"Starts in a row without a new point, or as many as directions, after which it is over; one in two to seven has one."
 ROUNDING = 1e-13
 ROUNDED = 1e-6
 "Of the largest singular value of rows: below it are rounding errors of single precision."
@@ -78,7 +78,7 @@ def search(
     live = sizes > LIVE * sizes.max()
     L, sizes = whole[:, live], sizes[live]
     found, zeros, tried, idle = np.zeros((0, rank)), [], 0, 0
-    while tried < starts and idle < PATIENCE and len(found) < rank:
+    while tried < starts and idle < max(PATIENCE, rank) and len(found) < rank:
         progress(len(found), rank)
         tried, idle = tried + 1, idle + 1
         c = L @ ((rng.standard_normal(rank) * strengths @ L) / sizes)
