@@ -59,7 +59,7 @@ CHANCE = 40
 SURPLUS = 0.3
 """Share of the live pixels, beyond those that can be chosen to be at an end of the box, that are there in an image.
 
-Of 200 digits images had 0.26 and more, the median 0.64, and mixtures 0.04; in a span of 90 mixtures that holds no image, 0.2.
+Of 200 digits images had 0.26 and more, the median 0.64, and mixtures 0.04; a span of 90 mixtures without an image had 0.2.
 """
 APART = 1e-3
 "Least share of a change that shows at the active pixels. Where two images are black their mean is, and none of it shows."

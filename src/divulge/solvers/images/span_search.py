@@ -23,7 +23,7 @@ ROUNDS = 4
 "Attempts made of the best of those before them, at most: 36 pictures of 14 × 14 pixels go on from 15 to 24 in these."
 BETTER = 1e-3
 "By how much sparser an attempt has to be than those before it, or it is the last: of 36 pictures one more moves it by 3e-3."
-MANY = 100
+MANY = 120
 "Directions from which random starts find too little for the best of them to be enough: of 200 photographs 33 each."
 BEGUN = 2  # such starts then
 SHAKEN = (0.3, 0.7)
@@ -127,6 +127,11 @@ class SpanSearch:
         self.features = found.features
         boxed = self.box is not None and self.certifiable
         return self._together(rows, found.confidence(boxed) * ~self.plain(rows))
+
+    @property
+    def most(self) -> int:
+        """Steps of the search, at most."""
+        return BEGUN + LOOKS + SHAKES if self._many else self.starts + ROUNDS
 
     @property
     def _many(self) -> bool:
