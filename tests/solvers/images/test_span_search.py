@@ -152,7 +152,7 @@ def test_a_patch_on_the_mean_image_is_no_training_image() -> None:
 
 
 def test_a_large_span_is_looked_at_through_windows_and_shaken(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {"MANY": 60, "LOOKS": 1, "SHAKES": 1}.items():
+    for name, value in {"MANY": 60, "LOOKS": 1, "SHAKES": 1, "SETTLED": 2}.items():
         monkeypatch.setattr(span_search, name, value)
     monkeypatch.setattr(span_search, "BlackWindows", partial(BlackWindows, windows=8))
     X = np.asarray(datasets.load("mnist", samples=64, seed=2).X, dtype=float)
