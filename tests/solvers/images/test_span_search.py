@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 
+from divulge import datasets
 from divulge.arrays import Array
-from divulge.solvers.images import ica
+from divulge.solvers.images import ica, span_search
+from divulge.solvers.images.black_windows import BlackWindows
 from divulge.solvers.images.span_search import Found, SpanSearch
 from divulge.solvers.shared import synthetic_images
 
@@ -146,3 +149,27 @@ def test_a_patch_on_the_mean_image_is_no_training_image() -> None:
     patch = np.where(np.arange(144) < 30, 1.0, mean)
     assert np.corrcoef(patch, mean)[0, 1] < 0.8
     assert search(np.array([patch, rng.random(144)]), np.ones(2), mean=mean).plain(np.eye(2)).tolist() == [True, False]
+
+
+def test_a_large_span_is_looked_at_through_windows_and_shaken(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"MANY": 60, "LOOKS": 1, "SHAKES": 1, "SETTLED": 2}.items():
+        monkeypatch.setattr(span_search, name, value)
+    monkeypatch.setattr(span_search, "BlackWindows", partial(BlackWindows, windows=8))
+    X = np.asarray(datasets.load("mnist", samples=64, seed=2).X, dtype=float)
+    mixture = np.linalg.qr(RNG(0).standard_normal((64, 64)))[0]
+    pieces: list[str] = []
+    steps: list[str] = []
+
+    def once(name: str, make: Callable[[np.random.Generator], Array]) -> Array:
+        pieces.append(name)
+        return make(RNG(zlib.crc32(name.encode())))
+
+    looked = search(mixture @ X, mixture.sum(axis=1), (28, 28), once=once, step=steps.append)
+    found = looked.run(RNG(0))
+    assert len(set(pieces)) == len(pieces)
+    assert {"black windows 0", "basis", "shake 0", "finest"} <= set(pieces)
+    assert len(steps) <= looked.most
+    certified = found.X[found.certified]
+    assert len(certified) >= 10
+    assert (alike(X, certified) > 0.9).all()
+    assert (found.confidence[found.certified] > 0.9).all()

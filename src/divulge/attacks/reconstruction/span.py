@@ -239,20 +239,20 @@ class SpanReconstruction(Attack[Directions, TrainingData]):
         name: str,
         certifiable: bool = True,
     ) -> Found:
-        done, seeds = 0, self.seeds
+        done = 0
 
         def step(what: str) -> None:
             nonlocal done
             done += 1
             context.budget.check()
-            context.progress(min(done, seeds + 4), seeds + 4)
+            context.progress(min(done, search.most), search.most)
             context.log(f"Separated {what}.")
             context.show(lambda: claims.so_far(search, what))
 
         def once(piece: str, compute: Callable[[np.random.Generator], Array]) -> Array:
             return context.once(name + piece, compute)
 
-        search = _searching(seen, layout, mean, box, seeds, once, step)
+        search = _searching(seen, layout, mean, box, self.seeds, once, step)
         search.certifiable = certifiable
         return search.run(np.random.default_rng(0))
 

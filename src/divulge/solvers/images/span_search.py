@@ -23,13 +23,13 @@ ROUNDS = 4
 "Attempts made of the best of those before them, at most: 36 pictures of 14 × 14 pixels go on from 15 to 24 in these."
 BETTER = 1e-3
 "By how much sparser an attempt has to be than those before it, or it is the last: of 36 pictures one more moves it by 3e-3."
-MANY = 100
+MANY = 120
 "Directions from which random starts find too little for the best of them to be enough: of 200 photographs 33 each."
 BEGUN = 2  # such starts then
 SHAKEN = (0.3, 0.7)
 "Share of the rows that is kept where the others are separated anew."
-SHAKES = 10
-"Such rounds, at most: of 200 photographs five lead from 50 to 90."
+SHAKES = 16
+"Such rounds, at most: of 200 photographs ten lead from 50 to 100."
 TIRED = 3
 "Rounds without success after which there are no more."
 LOOKS = 10
@@ -129,6 +129,11 @@ class SpanSearch:
         return self._together(rows, found.confidence(boxed) * ~self.plain(rows))
 
     @property
+    def most(self) -> int:
+        """Steps of the search, at most."""
+        return BEGUN + LOOKS + SHAKES if self._many else self.starts + ROUNDS
+
+    @property
     def _many(self) -> bool:
         return len(self.pictures) >= MANY
 
@@ -190,7 +195,7 @@ class SpanSearch:
             if tired >= TIRED:
                 break
         self.attempts = self.attempts[begun:]
-        return best
+        return self.once("finest", lambda _: ica.refined(best, samples, ica.FINEST))
 
     def _shaken(self, best: Array, rng: np.random.Generator) -> Array:
         """(2, rank, rank): rows separated anew beside some of the best, and the best of both."""
