@@ -179,3 +179,12 @@ def test_a_start_that_cannot_be_one_is_one_sentence(
     assert code == 2
     assert sentence in " ".join(said.err.split())
     assert "Traceback" not in said.err
+
+
+def test_init_says_that_one_of_two_networks_may_have_been_trained_from_the_other(
+    files: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(files)
+    assert cli.main(["init", "tuned.safetensors", "public.safetensors", "--out", str(tmp_path / "both.toml")]) == 0
+    said = " ".join(capfd.readouterr().out.split())
+    assert "as wide as tuned.safetensors: if one of them was trained from the other" in said

@@ -6,14 +6,14 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from divulge.audit_file import parse_source
-from divulge.contract import Array, Explanation, Gradients, Predictions
+from divulge.contract import Array, Explanation, Gradients, Predictions, Weights
 from divulge.contract.service import LOOKING, Account
 from divulge.errors import BadInput
 
@@ -180,6 +180,8 @@ class _Files:
     def __init__(self, names: Sequence[str], home: Path, allow_pickle: bool) -> None:
         self.home, self.allow_pickle = home, allow_pickle
         self.models: list[tuple[str, str]] = []
+        self.networks: dict[str, Weights] = {}
+        "Those in files, by name."
         "File and kind."
         self.data: list[tuple[str, dict[str, Any]]] = []
         "File and its options."
@@ -256,7 +258,7 @@ class _Files:
             self._points(name, path, {})
 
     def _estimator(self, name: str, path: Path, blob: bytes) -> None:
-        from divulge.contract import Fitted, Weights
+        from divulge.contract import Fitted
         from divulge.targets.models import estimator
 
         model = estimator(path, blob, self.allow_pickle)
@@ -277,7 +279,6 @@ class _Files:
                 self.facts[name]["also"] = " ".join([also, *network.remarks])
 
     def _network(self, name: str, path: Path) -> None:
-        from divulge.contract import Weights
         from divulge.targets import files
 
         held = files.read("weights", path, {})
@@ -288,6 +289,14 @@ class _Files:
         self.facts[name] = {"is": f"a ReLU network {'-'.join(map(str, widths))}", "held as": "weights, read in full"}
         if held.remarks:
             self.facts[name]["as read"] = " ".join(held.remarks)
+        for other, before in self.networks.items():
+            with suppress(BadInput):  # other widths, or the same network
+                replace(held, start=before.layers)
+                self.facts[name]["also"] = (
+                    f"as wide as {other}: if one of them was trained from the other, leave that one out and name it with "
+                    'start = "..." in the section of the first: what training added is then exact'
+                )
+        self.networks[name] = held
 
     def _archive(self, name: str, path: Path, arrays: Mapping[str, Array]) -> None:
         if {"W1", "b1"} <= arrays.keys():
