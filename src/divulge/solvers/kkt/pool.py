@@ -13,7 +13,7 @@ import numpy as np
 
 from divulge.arrays import Array, Layers
 from divulge.solvers.images.span import Span
-from divulge.solvers.kkt import descent as kkt_descent
+from divulge.solvers.kkt import descent as kkt_descent, rounds
 from divulge.solvers.kkt.descent import Coordinates, Setup, State, Stationarity
 from divulge.solvers.margin import kkt_residual
 from divulge.solvers.shadow.shadow import Shadow
@@ -23,8 +23,11 @@ ALIKE = 0.7
 "NCC with a point of the shadow from which a candidate finds it, or more where random points of the span reach that."
 PHOTOGRAPH = "photograph"
 "The search in coordinates in which photographs of all kinds are equally likely."
+IN_ROUNDS = "in rounds"
+"The search in coordinates in which the first layer counts as much in all directions, as photographs have them."
 RARE = 0.999
 "Share of random points of the span that are less like any of its points than a candidate has to be."
+ROUNDS = 6  # of that search, of 200 steps each; five more images of 150 came in the third and fourth, none in the sixth
 RANDOM = 2000  # of them: the two that are most alike tell that share
 LOWEST = 0.5
 "Of a photograph's spectrum, in periods a picture: everything slower has the same power."
@@ -47,6 +50,7 @@ def setups(steps: int, margin: float, depth: int, pictured: bool) -> dict[str, S
         "smooth and hard": Setup(steps, softness=(100, 100), layers=counts, sparse=1.0),
         "smooth on the margin": Setup(steps, softness=(30, 30), layers=counts, sparse=1.0, **wish),
         PHOTOGRAPH: Setup(steps, rate=0.3, softness=(10, 100), layers=counts, sparse=1.0),
+        IN_ROUNDS: Setup(2 * steps, softness=(30, 30), layers=counts, sparse=1.0, rounds=ROUNDS, **wish),
     }
 
 
@@ -64,6 +68,7 @@ class SearchSpace:
     layers: Layers
     plain: Coordinates
     photographs: Coordinates | None
+    whitened: Coordinates | None
     edges: Array | None
     "(k, differences) between neighbouring pixels of the plain axes, in random order."
 
@@ -74,11 +79,12 @@ class SearchSpace:
         frame, sizes = rotated[2] @ frame, rotated[1]
         plain = Coordinates(frame, np.ones(len(frame)), frame)
         if shape is None:
-            return cls(layers, plain, None, None)
+            return cls(layers, plain, None, None, None)
         values, vectors = np.linalg.eigh(spectrum(frame, shape))
         root = (vectors * np.sqrt(np.maximum(values, 1e-6 * values[-1]))) @ vectors.T
         weights = np.sqrt(sizes[0] / np.maximum(sizes, 1e-6 * sizes[0]))
-        return cls(layers, plain, Coordinates(root @ frame, weights, frame), differences(frame, shape))
+        photographs = Coordinates(root @ frame, weights, frame)
+        return cls(layers, plain, photographs, whitened(frame, values, vectors), differences(frame, shape))
 
     def menu(self, steps: int, margin: float) -> dict[str, Setup]:
         """The searches that can be made of this network, by name."""
@@ -88,21 +94,22 @@ class SearchSpace:
         return sides(candidates, len(self.layers[-1][1]))
 
     def axes(self, name: str) -> Coordinates:
-        return self.photographs if name == PHOTOGRAPH and self.photographs is not None else self.plain
+        return {PHOTOGRAPH: self.photographs, IN_ROUNDS: self.whitened}.get(name) or self.plain
 
     def objective(self, name: str) -> Stationarity:
         return Stationarity(self.layers, self.axes(name), self.menu(1, 1.0)[name].layers)
 
     def begin(self, name: str, setup: Setup, signs: Array, rng: np.random.Generator) -> State:
-        return kkt_descent.begin(setup, signs, len(self.plain.axes), rng) | {"name": name}
+        return rounds.begin(setup, signs, len(self.plain.axes), rng) | {"name": name}
 
     def advance(
         self, name: str, objective: Stationarity, setup: Setup, state: State, steps: int, check: Callable[[], None]
     ) -> State:
         edges = self.edges
-        if edges is not None and name == PHOTOGRAPH:
+        if edges is not None and self.axes(name) is not self.plain:
             edges = self.axes(name).axes @ self.plain.frame.T @ edges
-        return kkt_descent.advance(objective, setup, state, steps, edges, check) | {"name": name}
+        advance = rounds.advance if setup.rounds > 1 else kkt_descent.advance
+        return state | advance(objective, setup, state, steps, edges, check) | {"name": name}
 
     def tune(self, states: dict[str, State], trained: Shadow, many: int, margin: float) -> dict[str, Any]:
         return tune(self, states, trained, many, margin)
@@ -132,6 +139,17 @@ def spectrum(frame: Array, shape: tuple[int, ...]) -> Array:
     filtered = (waves * np.sqrt(power).reshape(1, height, width, *(1,) * (len(shape) - 2))).reshape(len(frame), -1)
     covariance = (filtered @ filtered.conj().T).real
     return np.asarray(covariance * len(frame) / np.trace(covariance))
+
+
+def whitened(frame: Array, values: Array, vectors: Array) -> Coordinates:
+    """Coordinates in which photographs of covariance (values, vectors) in rows `frame` are white, and residuals of theirs too.
+
+    What a search gets wrong of a point's gradient it gets wrong in all directions in proportion to the point: residuals
+    have the covariance of photographs as well, and least squares is to weigh them by its inverse.
+    """
+    rows = vectors.T[::-1] @ frame
+    sizes = np.sqrt(np.maximum(values[::-1], 1e-6 * values[-1]))
+    return Coordinates(sizes[:, None] * rows, sizes[0] / sizes, rows)
 
 
 @dataclass(frozen=True, eq=False)
