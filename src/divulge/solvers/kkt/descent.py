@@ -61,6 +61,8 @@ class Setup:
     "How much that wish counts."
     sparse: float = 0.0
     "How much it counts that neighbouring pixels of a picture are mostly alike."
+    prior: float = 0.0
+    "How much it counts that coordinates are small, as independent normal numbers of deviation 1 are: times Σ z²."
     rounds: int = 1
     "Descents that the steps are shared by: each but the first goes on from what is needed of the one before."
 
@@ -255,6 +257,8 @@ def _advance(
         if setup.sparse and across is not None:
             some = across[:, step % SHARES :: SHARES]
             dZ.addmm_(sparsity(parts["points"] @ some)[1], some.T, alpha=setup.sparse)
+        if setup.prior:
+            dZ.add_(parts["points"], alpha=2 * setup.prior)
         for name, slope in (("points", dZ), ("multipliers", dC * signs)):
             mean, square = parts[f"{name} mean"], parts[f"{name} square"]
             mean.mul_(MEANS).add_(slope, alpha=1 - MEANS)

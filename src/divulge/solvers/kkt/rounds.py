@@ -39,7 +39,7 @@ def advance(
     edges: Array | None = None,
     check: Callable[[], None] = lambda: None,
 ) -> State:
-    """So many steps more, `setup.steps` in all, over as many rounds as it has; superfluous candidates are left out at the end."""
+    """So many steps more, `setup.steps` in all, over as many rounds as it has; at the end only needed candidates stay."""
     length = -(-setup.steps // setup.rounds)
     goal = min(state["step"] + steps, setup.steps)
     while state["step"] < goal:
@@ -114,5 +114,7 @@ def priced(products: Tensor, right: Tensor, price: float) -> tuple[Array, float]
 
 def _started(state: State) -> State:
     """A state whose descent begins anew: nothing is left of the steps before."""
-    nothing = {f"{name} {what}": np.zeros_like(state[name]) for name in ("points", "multipliers") for what in ("mean", "square")}
+    nothing = {
+        f"{name} {what}": np.zeros_like(state[name]) for name in ("points", "multipliers") for what in ("mean", "square")
+    }
     return state | nothing
