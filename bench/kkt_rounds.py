@@ -1,6 +1,7 @@
 """Searches for training images in rounds, beside searches that go on with all candidates, on the same networks.
 
     python bench/kkt_rounds.py --networks 3                                CIFAR-10, 150 images, 3072-500-500-1
+    python bench/kkt_rounds.py --networks 5 --count 10 --standard-start    torch's own start, 3072-1000-1000-1
     python bench/kkt_rounds.py --networks 1 --count 500 --hidden 1000 --search "in rounds" --steps 450
 
 Every search is pooled with those of its kind before it, and everything they come to is handed over and scored beside its
@@ -15,10 +16,12 @@ import time
 
 import numpy as np
 
-from divulge import TrainingData, Weights, datasets
+from divulge import Candidates, TrainingData, Weights, datasets
 from divulge.arrays import Array
+from divulge.attacks import KktReconstruction
 from divulge.attacks.reconstruction import scoring
 from divulge.attacks.reconstruction.measuring import Scale
+from divulge.contract import Context
 from divulge.datasets.dataset import Dataset
 from divulge.solvers.images.span import span
 from divulge.solvers.kkt import pool as kkt_pool
@@ -61,6 +64,25 @@ def network(seed: int, count: int, hidden: int, steps: int, names: list[str]) ->
         print(f"  {name} ({spent:.0f} s of CPU), pooled {counts(np.concatenate(pool), pictures, held, scale)}", flush=True)
 
 
+def standard_start(seed: int, count: int) -> None:
+    """The attack itself on a network that torch's own start is still in, without decay (Haim et al. 2022, C.3.1)."""
+    pictures = datasets.load("cifar-vehicles-animals", samples=count, seed=seed)
+    mean = pictures.X.mean(axis=0)
+    rng, settings = np.random.default_rng(seed), {"first": "standard", "target": 1.5e-6, "single": True}
+    layers = margins.train(pictures.X - mean, pictures.y, rng, hidden=[1000, 1000], **settings)
+    truth = {
+        "training_data": TrainingData(pictures.X, pictures.y, shape=pictures.shape),
+        "candidates": Candidates(pictures.X_test, shape=pictures.shape),
+    }
+    held = Weights(tuple(layers), mean=mean, shape=pictures.shape)
+    attack = KktReconstruction(count=count, span=False, fewest=1)
+    finding = attack(held, truth=truth, context=Context(seed))
+    said = [f"{name} {one.value:.3g} (null {one.null:.3g})" for name, one in finding.scores.items()]
+    print(
+        f"seed {seed}, {count} images, {finding.cost.seconds:.0f} s, {finding.verdict.value}: {', '.join(said)}", flush=True
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--networks", type=int, default=1)
@@ -71,8 +93,12 @@ def main() -> None:
     parser.add_argument(
         "--search", action="append", help="by name, several times for several; by default three of each kind"
     )
+    parser.add_argument("--standard-start", action="store_true")
     given = parser.parse_args()
     for seed in range(given.first, given.first + given.networks):
+        if given.standard_start:
+            standard_start(seed, given.count)
+            continue
         network(seed, given.count, given.hidden, given.steps, given.search or [*ROUNDS, *OTHERS])
 
 

@@ -9,7 +9,7 @@ from scipy.optimize import nnls
 
 from divulge.arrays import Array
 from divulge.solvers.images.span import span
-from divulge.solvers.kkt import pool as kkt_pool, rounds
+from divulge.solvers.kkt import descent as kkt_descent, pool as kkt_pool, rounds
 from divulge.solvers.kkt.descent import Coordinates, Setup, State, Stationarity
 from divulge.solvers.kkt.pool import SearchSpace
 from divulge.solvers.margin import max_margin
@@ -119,3 +119,42 @@ def test_in_whitened_coordinates_photographs_are_white() -> None:
     assert into.T @ into == pytest.approx(covariance)
     assert space.weights * np.linalg.norm(space.axes, axis=1) == pytest.approx(np.linalg.norm(space.axes[0]))
     assert space.frame @ space.frame.T == pytest.approx(np.eye(12))
+
+
+@pytest.mark.parametrize("shape", [(12, 10), (12, 10, 3)])
+def test_waves_are_orthonormal_slowest_first_and_as_large_as_photographs(shape: tuple[int, ...]) -> None:
+    frame, deviations = kkt_pool.waves(shape)
+    assert frame @ frame.T == pytest.approx(np.eye(len(frame)), abs=1e-12)
+    assert len(frame) == 100 * (shape[2] if len(shape) == 3 else 1)
+    assert np.ptp(frame[0]) == pytest.approx(0, abs=1e-12)
+    assert np.sum(deviations**2) == pytest.approx(kkt_pool.SHADE**2 * frame.shape[1])
+    grey = deviations[:: len(frame) // 100]
+    assert (np.diff(grey) <= 1e-12).all()
+    assert grey[0] > 5 * grey[-1]
+
+
+def test_beside_a_start_layers_count_by_its_variance() -> None:
+    """Noise of a start counts 1 for each number, whatever layer it is in."""
+    layers = max_margin.initial(RNG(0), [300, 400, 200, 1], first=None)
+    space = SearchSpace.beside(layers, (10, 10, 3))
+    setup = space.menu(10, 3.0)[kkt_pool.BESIDE_START]
+    numbers = len(space.plain.frame) * 400, 400 * 200, 200
+    assert setup.layers == pytest.approx(numbers, rel=0.2)
+    assert setup.prior == pytest.approx(1 / sum(setup.layers))
+
+
+@pytest.mark.parametrize(("first", "torch_like"), [(None, True), (1e-4, False)])
+def test_torchs_own_start_is_told_by_its_size(first: float | None, torch_like: bool) -> None:
+    W, b = max_margin.initial(RNG(0), [300, 200, 1], first=first)[0]
+    assert kkt_pool.starts_as_torch(W, span(W, b).noise) == torch_like
+
+
+def test_a_prior_makes_coordinates_smaller() -> None:
+    space, _ = pictured()
+    sizes = []
+    for prior in (0.0, 0.1):
+        setup = Setup(50, softness=(30, 30), layers=(1.0, 0.1), prior=prior)
+        state = kkt_descent.begin(setup, space.signs(20), len(space.plain.axes), RNG(0))
+        aim = Stationarity(space.layers, space.plain, setup.layers)
+        sizes.append(float(np.linalg.norm(kkt_descent.advance(aim, setup, state, 50)["points"])))
+    assert sizes[1] < 0.8 * sizes[0]

@@ -146,13 +146,14 @@ class KktReconstruction(Attack[Weights, TrainingData]):
     ) -> State:
         """One search of the victim, kept block by block."""
         total, blocks = self.setups, -(-setup.steps // BLOCK)
+        piece = f"{name} {number}" if space.repeated(name) else name
         objective = space.objective(name)
         state: State = context.once(
-            f"{name} {number} start", lambda rng: space.begin(name, setup, space.signs(self.candidates * count), rng)
+            f"{piece} start", lambda rng: space.begin(name, setup, space.signs(self.candidates * count), rng)
         )
         for block in range(blocks):
             context.budget.check()
-            state = context.once(f"{name} {number} {block}", _Block(space, objective, setup, state, context.budget.check))
+            state = context.once(f"{piece} {block}", _Block(space, objective, setup, state, context.budget.check))
             context.progress(number * blocks + block + 1, total * blocks)
             context.log(f"{name}: step {state['step']} of {setup.steps}, {state['loss']:.3f} of the weights is left.")
             if showing.pictured:

@@ -127,6 +127,11 @@ class SearchSpace:
             prior=1 / sum(precise),
         )
 
+    @staticmethod
+    def repeated(name: str) -> bool:
+        """Whether a search is pooled with others of its kind from other starts."""
+        return name in (IN_ROUNDS, BESIDE_START)
+
     def signs(self, candidates: int) -> Array:
         return sides(candidates, len(self.layers[-1][1]))
 
