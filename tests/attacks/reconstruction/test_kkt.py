@@ -106,6 +106,22 @@ def test_nothing_is_claimed_where_nobody_told_the_mean_or_any_picture_can_be_mad
     assert crowded.verdict is Verdict.NONE_FOUND
 
 
+def test_after_torchs_own_start_pictures_are_more_like_training_images_than_like_others() -> None:
+    digits = datasets.load("mnist-odd-even", samples=8, seed=3)
+    mean = digits.X.mean(axis=0)
+    layers = network(digits.X - mean, digits.y, hidden=(200, 200), first="standard", single=True)
+    truth = {
+        "training_data": TrainingData(digits.X, digits.y, shape=digits.shape),
+        "candidates": Candidates(digits.X_test[:500]),
+    }
+    held = Weights(tuple(layers), mean=mean, shape=digits.shape)
+    finding = KktReconstruction(count=8, fewest=1, span=False, steps=300)(held, truth=truth)
+    assert not finding.provenance.claimed
+    rank = finding.scores["median rank among non-members"]
+    assert rank.null is not None
+    assert rank.value < rank.null / 3
+
+
 def test_few_pictures_are_left_to_the_span_search() -> None:
     digits = datasets.load("mnist-odd-even", samples=12, seed=3)
     mean = digits.X.mean(axis=0)

@@ -82,9 +82,9 @@ class KktReconstruction(Attack[Weights, TrainingData]):
     candidates: PositiveInt = 2
     "Candidates for each point looked for."
     setups: PositiveInt = 3
-    "Different ways of searching that are pooled: the best of all on the shadow."
+    "Searches that are pooled: of photographs from as many starts, of other points the best of all ways on the shadow."
     steps: PositiveInt = 600
-    "Of one search."
+    "Of one search; of photographs twice as many, in rounds."
     span: bool = True
     "Whether to search the span too, where inputs are pictures: only what both find is claimed."
     fewest: PositiveInt = 200
@@ -100,7 +100,7 @@ class KktReconstruction(Attack[Weights, TrainingData]):
         seen = span(*held.layers[0])
         layout = self._layout(held, seen)
         size = None if layout is None else layout.size
-        if seen.rank < 2:
+        if seen.rank < 2 and not (self.count and size is not None and _as_torch(held.layers, seen)):
             return Finding.none_found(
                 f"Training left no trace in the first layer: {seen.rank} of {len(seen.sizes)} directions stand out of "
                 "noise.",
@@ -121,7 +121,7 @@ class KktReconstruction(Attack[Weights, TrainingData]):
         context.log(f"On the shadow, {', '.join(tuned.names)} find {tuned.right} of its {tuned.points} points.")
         space = _space(layers, seen, size)
         found: list[State] = []
-        for number, name in enumerate(tuned.names):
+        for number, name in enumerate(tuned.names * max(1, self.setups // len(tuned.names))):
             setup, show = space.menu(self.steps, tuned.margin)[name], _Showing(space, layout, held, tuple(found))
             found.append(self._search(space, name, setup, count, context, number, show))
         candidates, least = space.pool(found), min(one["loss"] for one in found)
@@ -146,13 +146,14 @@ class KktReconstruction(Attack[Weights, TrainingData]):
     ) -> State:
         """One search of the victim, kept block by block."""
         total, blocks = self.setups, -(-setup.steps // BLOCK)
+        piece = f"{name} {number}" if space.repeated(name) else name
         objective = space.objective(name)
         state: State = context.once(
-            f"{name} start", lambda rng: space.begin(name, setup, space.signs(self.candidates * count), rng)
+            f"{piece} start", lambda rng: space.begin(name, setup, space.signs(self.candidates * count), rng)
         )
         for block in range(blocks):
             context.budget.check()
-            state = context.once(f"{name} {block}", _Block(space, objective, setup, state, context.budget.check))
+            state = context.once(f"{piece} {block}", _Block(space, objective, setup, state, context.budget.check))
             context.progress(number * blocks + block + 1, total * blocks)
             context.log(f"{name}: step {state['step']} of {setup.steps}, {state['loss']:.3f} of the weights is left.")
             if showing.pictured:
@@ -321,7 +322,11 @@ class _Tuning:
         trained = shadow.train_shadow(self.layers, self.seen, count, self.size, rng)
         margin = float(np.quantile(trained.margins, 0.1))
         space = _space(trained.layers, trained.seen, self.size)
+        from divulge.solvers.kkt.pool import IN_ROUNDS
+
         menu, signs = space.menu(self.attack.steps, margin), space.signs(self.attack.candidates * count)
+        photographs = _photographs(self.layers, self.seen, self.size)
+        menu = {name: setup for name, setup in menu.items() if (name == IN_ROUNDS) == photographs}
         states = {}
         for number, (name, setup) in enumerate(menu.items()):
             start = space.begin(name, setup, signs, rng)
@@ -331,10 +336,24 @@ class _Tuning:
         return space.tune(states, trained, self.attack.setups, margin)
 
 
+def _photographs(layers: Layers, seen: Span, size: tuple[int, ...] | None) -> bool:
+    """Whether inputs are pictures of all kinds, of which one search finds the most; not strokes, nor other points."""
+    return size is not None and not _as_torch(layers, seen) and not shadow.are_strokes(layers[0][0], seen, size)
+
+
+def _as_torch(layers: Layers, seen: Span) -> bool:
+    """Whether the first layer still is what torch started it with, and little else."""
+    from divulge.solvers.kkt.pool import starts_as_torch
+
+    return starts_as_torch(layers[0][0], seen.noise)
+
+
 def _space(layers: Layers, seen: Span, size: tuple[int, ...] | None) -> SearchSpace:
     """Where a network's inputs are looked for, and the searches that can be made there; the one place that loads torch."""
     from divulge.solvers.kkt.pool import SearchSpace
 
+    if size is not None and _as_torch(layers, seen):
+        return SearchSpace.beside(layers, size)
     return SearchSpace.of(layers, seen, size)
 
 

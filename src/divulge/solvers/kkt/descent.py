@@ -65,6 +65,10 @@ class Setup:
     "How much that wish counts."
     sparse: float = 0.0
     "How much it counts that neighbouring pixels of a picture are mostly alike."
+    prior: float = 0.0
+    "How much it counts that coordinates are small, as independent normal numbers of deviation 1 are: times Σ z²."
+    rounds: int = 1
+    "Descents that the steps are shared by: each but the first goes on from what is needed of the one before."
 
 
 @dataclass(frozen=True)
@@ -105,19 +109,8 @@ class Stationarity:
     ) -> tuple[float, float, Tensor, Tensor]:
         """Loss, the best common scale of the multipliers, and the gradients in Z and in C (at that scale)."""
         depth = len(self.deeper) + 1
-        A, S = [Z], []
-        z = torch.addmm(self.shift, Z, self.into.T)
-        for number, (W, b) in enumerate(self.deeper):
-            S.append(torch.sigmoid((alpha * z).clamp_(-STEEP, STEEP)))
-            A.append(torch.relu(z))
-            if number < depth - 2:
-                z = torch.addmm(b, A[-1], W.T)
-        D, E = [C], []
-        for number in range(depth - 2, -1, -1):
-            E.append(D[-1] @ self.deeper[number][0])
-            D.append(E[-1] * S[number])
-        D, E = D[::-1], E[::-1]
-        rows = torch.cat([Z @ self.change, torch.full_like(Z[:, :1], self.bias)], dim=1)
+        A, S, D, E = self._passes(Z, C, alpha)
+        rows = self._rows(Z)
         counted = [number for number in range(depth) if self.counts[number]]
         G = {number: self._row_sums(D[number], A[number], number) if number else D[0].T @ rows for number in counted}
         along = sum(self.counts[number] * float((self.targets[number] * g).sum()) for number, g in G.items())
@@ -156,6 +149,42 @@ class Stationarity:
             else:
                 dZ.addmm_(back, self.into)
         return loss, scale, dZ, dD[depth - 1]
+
+    def shares(self, Z: Tensor, C: Tensor, alpha: float) -> tuple[Tensor, Tensor]:
+        """Inner products of the weighted gradients of candidates (m, m), and with the weights (m,).
+
+        With multipliers s_i C_i the loss is 1 − 2 s·right + s·products·s.
+        """
+        A, _, D, _ = self._passes(Z, C, alpha)
+        products, right = torch.zeros(len(Z), len(Z), dtype=Z.dtype), torch.zeros(len(Z), dtype=Z.dtype)
+        for number, count in enumerate(self.counts):
+            if not count:
+                continue
+            inputs = A[number] if number else self._rows(Z)
+            if number and self.biased[number]:
+                inputs = torch.cat([inputs, torch.ones_like(inputs[:, :1])], dim=1)
+            products += count * (D[number] @ D[number].T) * (inputs @ inputs.T)
+            right += count * ((D[number] @ self.targets[number]) * inputs).sum(dim=1)
+        return products, right
+
+    def _passes(self, Z: Tensor, C: Tensor, alpha: float) -> tuple[list[Tensor], list[Tensor], list[Tensor], list[Tensor]]:
+        """What enters each layer, slopes of its units, the derivatives of the outputs times C behind and before those."""
+        depth = len(self.deeper) + 1
+        A, S = [Z], []
+        z = torch.addmm(self.shift, Z, self.into.T)
+        for number, (W, b) in enumerate(self.deeper):
+            S.append(torch.sigmoid((alpha * z).clamp_(-STEEP, STEEP)))
+            A.append(torch.relu(z))
+            if number < depth - 2:
+                z = torch.addmm(b, A[-1], W.T)
+        D, E = [C], []
+        for number in range(depth - 2, -1, -1):
+            E.append(D[-1] @ self.deeper[number][0])
+            D.append(E[-1] * S[number])
+        return A, S, D[::-1], E[::-1]
+
+    def _rows(self, Z: Tensor) -> Tensor:
+        return torch.cat([Z @ self.change, torch.full_like(Z[:, :1], self.bias)], dim=1)
 
     def _row_sums(self, D: Tensor, A: Tensor, number: int) -> Tensor:
         G = D.T @ A
@@ -258,6 +287,8 @@ def _advance(
         if setup.sparse and across is not None:
             some = across[:, step % SHARES :: SHARES]
             dZ.addmm_(sparsity(parts["points"] @ some)[1], some.T, alpha=setup.sparse)
+        if setup.prior:
+            dZ.add_(parts["points"], alpha=2 * setup.prior)
         for name, slope in (("points", dZ), ("multipliers", counted_back(dC, signs))):
             mean, square = parts[f"{name} mean"], parts[f"{name} square"]
             mean.mul_(MEANS).add_(slope, alpha=1 - MEANS)

@@ -113,9 +113,14 @@ def likely_points(W: Array, seen: Span, count: int, shape: tuple[int, ...] | Non
     if shape is None:
         scale = np.sqrt((seen.axes[:, :-1] ** 2).mean(axis=0))
         return np.asarray(rng.standard_normal((count, W.shape[1])) * scale / max(float(scale.mean()), 1e-300))
-    moved = np.sqrt((W**2).mean(axis=0)) > MOVED * max(seen.noise, 1e-12 * float(np.abs(W).max()))
-    make = synthetic_images.strokes if len(shape) == 2 and np.mean(~moved) > IDLE else synthetic_images.leaves
+    make = synthetic_images.strokes if are_strokes(W, seen, shape) else synthetic_images.leaves
     return make(rng, count, shape)
+
+
+def are_strokes(W: Array, seen: Span, shape: tuple[int, ...]) -> bool:
+    """Whether pictures are strokes on nothing, by the pixels that training never moved; photographs otherwise."""
+    moved = np.sqrt((W**2).mean(axis=0)) > MOVED * max(seen.noise, 1e-12 * float(np.abs(W).max()))
+    return len(shape) == 2 and bool(np.mean(~moved) > IDLE)
 
 
 def train_shadow_to_rank(
