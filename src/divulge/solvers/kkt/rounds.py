@@ -63,7 +63,7 @@ def begin(setup: Setup, signs: Array, axes: int, rng: np.random.Generator) -> St
 def needed(objective: Stationarity, state: State, alpha: float) -> State:
     """The candidates that explain the weights together, at a price, with the multipliers by which they do."""
     signs = torch.tensor(state["signs"])
-    C = torch.tensor(state["multipliers"]) * signs
+    C = kkt_descent.counted(torch.tensor(state["multipliers"]), signs)
     sizes = C.norm(dim=1, keepdim=True)
     products, right = objective.shares(torch.tensor(state["points"]), C / sizes.clamp_min(1e-30), alpha)
     multipliers, loss = priced(products, right, PRICE / len(state["first signs"]) ** 0.5)
