@@ -121,7 +121,8 @@ class KktReconstruction(Attack[Weights, TrainingData]):
         context.log(f"On the shadow, {', '.join(tuned.names)} find {tuned.right} of its {tuned.points} points.")
         space = _space(layers, seen, size)
         found: list[State] = []
-        for number, name in enumerate(tuned.names * max(1, self.setups // len(tuned.names))):
+        names = tuned.names * self.setups if space.repeated(tuned.names[0]) else tuned.names
+        for number, name in enumerate(names):
             setup, show = space.menu(self.steps, tuned.margin)[name], _Showing(space, layout, held, tuple(found))
             found.append(self._search(space, name, setup, count, context, number, show))
         candidates, least = space.pool(found), min(one["loss"] for one in found)
