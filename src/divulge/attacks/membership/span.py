@@ -31,10 +31,10 @@ from divulge.contract import (
 from divulge.errors import BadInput, NotApplicable
 from divulge.solvers.directions.known_start import FOLDED, frozen, moved
 from divulge.solvers.images import layouts
-from divulge.solvers.images.span import Span, pictured, span, span_of_combinations, span_of_moved, without_rounding
+from divulge.solvers.images.span import Span, pictured, span, span_of_combinations
 from divulge.solvers.margin.max_margin import forward
 from divulge.solvers.shadow import membership
-from divulge.solvers.shadow.from_start import crowded, infer_by_shadows, infer_from_moved_span
+from divulge.solvers.shadow.from_start import infer_from_start
 from divulge.solvers.shadow.membership import By, ShadowInference, SpanInference
 from divulge.solvers.statistics.comparison import more_often
 from divulge.solvers.statistics.roc import clopper_pearson
@@ -120,45 +120,18 @@ class SpanMembership(Attack[tuple[Directions, Candidates], Membership]):
             mean, shape = None, None
             notes.append(f"Training left layers 1 to {first} alone: candidates were compared as they leave these.")
         ends = weights.layers[first:], (*start[first:], *weights.layers[len(start) :])
-        made = context.once("since start", lambda rng: vars(self._since(found.rows, ends, X, mean, shape, context, rng)))
+        told: dict[str, Any] = {"count": self.count, "shadows": self.shadows, "false_positives": self.false_positives}
+
+        def infer(rng: np.random.Generator) -> dict[str, Any]:
+            return vars(infer_from_start(found.rows, *ends, X, mean, shape, rng, **told, progress=context.progress))
+
+        made = context.once("since start", infer)
         if "members" in made:
             inferred = ShadowInference(**made)
             loot = Membership(inferred.scores, inferred.scores > inferred.threshold)
             return self._finding(loot, inferred, tuple(notes))
         notes.append("No shadows were trained: what training moved is known exactly.")
         return _by_span(SpanInference(**made), "what training moved", tuple(notes))
-
-    def _since(
-        self,
-        rows: Array,
-        ends: tuple[Layers, Layers],
-        X: Array,
-        mean: Array | None,
-        shape: tuple[int, ...] | None,
-        context: Context,
-        rng: np.random.Generator,
-    ) -> SpanInference | ShadowInference:
-        """By the span, or by shadows from the same start where steps left it.
-
-        Pictures are told without: where a network knew its task before, shadows' threshold let 28 of 2,000 others pass.
-        """
-        exact = infer_from_moved_span(without_rounding(rows), *ends, X, mean, shape, rng)
-        if int(np.sum(exact.scores > exact.threshold)) >= SEVERAL or not crowded(without_rounding(rows)):
-            return exact
-        if shape is not None:
-            return membership.infer_from_rows(span_of_moved(rows, None).axes, X, mean, shape, rng)
-        return infer_by_shadows(
-            rows,
-            *ends,
-            X,
-            mean,
-            shape,
-            rng,
-            count=self.count,
-            shadows=self.shadows,
-            false_positives=self.false_positives,
-            progress=context.progress,
-        )
 
     def _by_answers(self, held: Directions, candidates: Candidates, context: Context) -> Finding[Membership]:
         X = np.asarray(candidates.X, dtype=float)
