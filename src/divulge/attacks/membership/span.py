@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -45,6 +46,13 @@ SEVERAL = 3
 BEYOND = 5.0
 """Times the shadows' false-positive rate: what a network trained in another way may have while its controls show less. One
 with dropout had 5.0 times (10 of 2,000 digits, 4 of 4,000 controls); where it was more, controls were called as often."""
+
+
+TRAINED_ON = (
+    Remedy("Train on with differential privacy, the only remedy with a guarantee; then audit again."),
+    Remedy("Do not publish what was trained on few private points from public weights, nor explain its answers."),
+)
+"What helps where the start is public: neither its size nor training without decay does, and Adam hides little."
 
 
 @option_class
@@ -129,9 +137,11 @@ class SpanMembership(Attack[tuple[Directions, Candidates], Membership]):
         if "members" in made:
             inferred = ShadowInference(**made)
             loot = Membership(inferred.scores, inferred.scores > inferred.threshold)
-            return self._finding(loot, inferred, tuple(notes))
-        notes.append("No shadows were trained: what training moved is known exactly.")
-        return _by_span(SpanInference(**made), "what training moved", tuple(notes))
+            finding = self._finding(loot, inferred, tuple(notes))
+        else:
+            notes.append("No shadows were trained: what training moved is known.")
+            finding = _by_span(SpanInference(**made), "what training moved", tuple(notes))
+        return replace(finding, remedy=TRAINED_ON if finding.verdict is Verdict.LEAK else ())
 
     def _by_answers(self, held: Directions, candidates: Candidates, context: Context) -> Finding[Membership]:
         X = np.asarray(candidates.X, dtype=float)
