@@ -13,7 +13,7 @@ import json
 import signal
 import time
 import warnings
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import chain, zip_longest
 from pathlib import Path
 
@@ -27,7 +27,9 @@ from divulge.training_risk.recipe import Recipe
 
 OUT = Path(__file__).parent.parent / "src" / "divulge" / "training_risk" / "measured.csv"
 FIRST_SEED = 20_000
-RANDOM, NEAR = 260, 200
+RANDOM, NEAR, CHOSEN = 260, 200, 300
+SOON = 45
+"Images of 784 pixels, or half as many photographs, up to which a chosen training comes before those of more."
 DRAWS = 5
 SECONDS = 120
 "A training and its attack that take longer tell nothing, and are left out."
@@ -129,6 +131,48 @@ def near(rng):
             return recipe
 
 
+def quick(rng, images=60, steps=2000):
+    """One of few images that is soon trained and attacked."""
+    while True:
+        recipe = drawn(rng)
+        if recipe.images <= images and recipe.updates <= steps and (recipe.batch or images) >= 16:
+            return replace(recipe, batch=None if recipe.batch is None else min(recipe.batch, recipe.images))
+
+
+def decayed(rng, recipe, low=1.5, high=14.0):
+    """The same by descent, with decay that takes the start away by a factor from e^low to e^high."""
+    momentum = recipe.momentum if recipe.optimiser == "sgd" else 0.9
+    lr = recipe.lr if recipe.optimiser == "sgd" else 0.1
+    made = replace(recipe, optimiser="sgd", momentum=momentum, lr=lr)
+    return replace(made, weight_decay=float(f"{rng.uniform(low, high) / made.travelled:.3g}"))
+
+
+def chosen(rng, kind):
+    """One where the map of before was wrong or had little to go by."""
+    recipe = quick(rng)
+    if kind == "two classes":
+        return decayed(rng, replace(recipe, classes=2, data=str(rng.choice(["mnist", "fashion-mnist", "cifar10", "cifar10"]))))
+    if kind == "rescaled":
+        lr, weight_decay = 10 ** rng.uniform(-3.7, -2.3), 10 ** rng.uniform(-4.7, -1.7)
+        optimiser = str(rng.choice(["adam", "rmsprop"]))
+        rates = {"lr": float(f"{lr:.3g}"), "weight_decay": float(f"{weight_decay:.3g}")}
+        return replace(recipe, optimiser=optimiser, momentum=0.0, **rates)
+    if kind == "no biases":
+        return decayed(rng, replace(recipe, biases=False))
+    if kind == "augmented":
+        return decayed(rng, replace(recipe, augmentation=str(rng.choice(["shift", "noise"]))), low=3.0)
+    if kind == "few steps":
+        return decayed(rng, replace(recipe, epochs=None, steps=int(rng.integers(200, 400))), high=8.0)
+    if kind == "many images":
+        images, width = int(rng.integers(80, 180)), int(rng.integers(100, 400))
+        return decayed(rng, replace(recipe, images=images, batch=None, epochs=int(rng.integers(300, 1500)), hidden=(width,)))
+    return recipe
+
+
+CHOICES = ("two classes", "rescaled", "no biases", "few steps", "anything", "rescaled", "two classes", "augmented", "anything",
+           "many images")  # fmt: skip
+
+
 def cells():
     """Name, recipe and seed of every training, random ones between the others; the plane first, which takes least time."""
     axes = [{**CENTRE, **one} for one in AXES]
@@ -140,8 +184,13 @@ def cells():
     ]
     spread = [("random", drawn(np.random.default_rng([FIRST_SEED, i])), FIRST_SEED + 100 + i) for i in range(RANDOM)]
     open_yet = [("near", near(np.random.default_rng([FIRST_SEED, 1, i])), FIRST_SEED + 500 + i) for i in range(NEAR)]
+    where_weak = [
+        ("chosen", chosen(np.random.default_rng([FIRST_SEED, 2, i]), CHOICES[i % len(CHOICES)]), FIRST_SEED + 800 + i)
+        for i in range(CHOSEN)
+    ]
+    where_weak.sort(key=lambda one: one[1].images * (one[1].pixels / 784) ** 0.5 > SOON)
     pairs = zip_longest(open_yet, spread, fixed)
-    return [one for one in chain.from_iterable(pairs) if one is not None]
+    return where_weak + [one for one in chain.from_iterable(pairs) if one is not None]
 
 
 class TooLong(Exception):
@@ -202,6 +251,7 @@ def beside(minutes):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=60)
+    parser.add_argument("--seconds", type=int, default=SECONDS, help="for a training and its attack")
     parser.add_argument("--beside", action="store_true", help="kinds that the map has no training of, kept out of it")
     given = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -224,7 +274,7 @@ def main():
             if time.monotonic() > end:
                 break
             began = time.monotonic()
-            found = measured(recipe, seed)
+            found = measured(recipe, seed, given.seconds)
             line = {"place": place, **row(name, recipe, seed, found), "fitted": round(found.fitted, 3)}
             writer = writer or csv.DictWriter(file, list(line), lineterminator="\n")
             if not done and file.tell() == 0:

@@ -34,6 +34,7 @@ CENTRE: dict[str, Any] = {"lr": 0.1, "momentum": 0.9, "weight_decay": 5e-3, "ste
 DESIGNS = {
     "drawn from the whole space": ("random",),
     "drawn where the start has neither stayed nor gone": ("near",),
+    "chosen where an earlier map was wrong or had little to go by": ("chosen",),
     "of the two tables above": ("plane", "axis"),
 }
 WIDE = 130
