@@ -280,6 +280,16 @@ def test_every_item_computes_on_one_thread_so_that_sums_come_out_the_same(worker
         assert Context(spread=spread).map("threads", threads, range(4)) == [1, 1, 1, 1]
 
 
+def test_a_worker_that_is_replaced_because_its_memory_has_grown_ends_no_wait() -> None:
+    def grow(item: int, rng: np.random.Generator) -> int:
+        kept = vars(sys).setdefault("kept", [])  # as caches are kept: 500 MB from the third item on
+        kept.append(np.ones(60_000_000 if len(kept) >= 2 else 10))
+        time.sleep(1.1)  # joblib looks once a second
+        return item
+
+    assert Context(spread=Runner(workers=2)._spread).map("grow", grow, range(10)) == list(range(10))
+
+
 def test_other_code_never_reuses_old_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     audit(ridge(), out=tmp_path)
     monkeypatch.setattr(runner, "code_version", lambda module: "another")
