@@ -230,8 +230,8 @@ class Runner:
         if self.workers == 1 or len(tasks) < 2:
             yield from one_by_one(single, tasks)
             return
-        # joblib replaces a worker whose memory has grown, and says so in the thread that looks after the workers: as an error,
-        # which some make of warnings, that would end the thread, and the wait for its results would never end.
+        # joblib replaces a worker whose memory has grown, and warns of it in the thread that looks after the workers: as an
+        # error, which some make of warnings, that would end the thread, and the wait for its results would never end.
         warnings.filterwarnings("ignore", message="A worker stopped while some jobs were given")
         jobs = (joblib.delayed(single)(task) for task in tasks)
         results = joblib.Parallel(n_jobs=self.workers, return_as="generator_unordered")(jobs)
