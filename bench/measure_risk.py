@@ -151,9 +151,8 @@ def chosen(rng, kind):
     """One where the map of before was wrong or had little to go by."""
     recipe = quick(rng)
     if kind == "two classes":
-        return decayed(
-            rng, replace(recipe, classes=2, data=str(rng.choice(["mnist", "fashion-mnist", "cifar10", "cifar10"])))
-        )
+        data = str(rng.choice(["mnist", "fashion-mnist", "cifar10", "cifar10"]))
+        return decayed(rng, replace(recipe, classes=2, data=data))
     if kind == "rescaled":
         lr, weight_decay = 10 ** rng.uniform(-3.7, -2.3), 10 ** rng.uniform(-4.7, -1.7)
         optimiser = str(rng.choice(["adam", "rmsprop"]))
@@ -172,9 +171,10 @@ def chosen(rng, kind):
 
 
 CHOICES = (
-    *("two classes", "rescaled", "no biases", "few steps", "anything"),
-    *("rescaled", "two classes", "augmented", "anything", "many images"),
-)
+    "two classes", "rescaled", "no biases", "few steps", "anything",
+    "rescaled", "two classes", "augmented", "anything", "many images",
+)  # fmt: skip
+"In turn."
 
 
 def cells():
