@@ -54,6 +54,15 @@ def test_without_a_trace_of_the_factor_the_start_is_taken_off_whole() -> None:
     assert np.abs(known_start.moved(layer, start).rows - added).max() < 1e-12
 
 
+def test_the_start_of_another_network_takes_nothing_away() -> None:
+    (W, b), _, added = trained(1e-9, 1e-9)  # long decayed
+    other = RNG(7).uniform(-0.1, 0.1, W.shape), RNG(8).uniform(-0.1, 0.1, len(b))
+    found = known_start.moved((W, b), other)
+    assert found.factor == 0
+    assert np.abs(found.rows[:, :-1] - added[:, :-1]).max() < 1e-8
+    assert "another network's" in found.words
+
+
 def test_rounding_to_single_precision_moves_the_factor_by_no_more_than_rounding() -> None:
     (W, b), start, added = trained(0.8, 0.8)
     layer = W.astype(np.float32).astype(float), b.astype(np.float32).astype(float)

@@ -6,7 +6,7 @@ Tansley et al. 2026 use the same difference). Three places tell γ:
 
     an input that is the same for all points moves nothing     W[:, p] = γ W₀[:, p]
     n < the shorter side k of W₀, of rank k                    W W₀⁺ = γ I + A X W₀⁺ has γ as eigenvalue k − n times
-    nothing decayed                                            γ = 1
+    nothing decayed, or the start is another network's         γ = 1, γ = 0
 """
 
 from __future__ import annotations
@@ -58,6 +58,8 @@ class Moved:
 
     @property
     def words(self) -> str:
+        if self.factor == 0:
+            return "Nothing of the start that was given is in the layer: it has decayed, or is another network's."
         left = f"The public start was taken off, of which {self.factor:.4g} was left"
         left += "." if self.shift_factor == self.factor else f" ({self.shift_factor:.4g} of its biases)."
         many = " Training moved as many directions as the layer has: by an adaptive optimiser, or on more points than units."
@@ -118,8 +120,8 @@ def _still(W: Array, before: Array) -> float | None:
 
 
 def _factors(W: Array, before: Array) -> Iterator[float]:
-    """What the start may have been multiplied by: 1 without decay, else the eigenvalue that many directions have."""
-    yield 1.0
+    """What the start may have been multiplied by: 1 without decay, 0 if it is another's, or an eigenvalue of many directions."""
+    yield from (1.0, 0.0)
     left, size, right = np.linalg.svd(before, full_matrices=False)
     kept = size > CONDITIONED * size[0]
     found = np.linalg.eigvals((left[:, kept].T @ W @ right[kept].T) / size[kept])
