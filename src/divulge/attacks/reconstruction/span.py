@@ -70,8 +70,8 @@ TRAINED_ON = (
     Remedy("Train on with differential privacy, the only remedy with a guarantee; then audit again."),
     Remedy(
         "Train on by Adam, which leaves no exact span, or on many more points than the layer has units; then audit again.",
-        "of 40 digits 39.8 came back after SGD and none was claimed after Adam, but members were still told from others, at "
-        "a TPR of 0.875 at 0.1 % FPR (docs/training-data.md).",
+        "of 40 digits 39.8 came back after SGD; after Adam none was claimed and 12.4 were among the candidates, and members "
+        "were still told from others, at a TPR of 0.875 at 0.1 % FPR (docs/training-data.md).",
     ),
     Remedy("Do not publish what was trained on few private points from public weights, nor explain its answers."),
 )

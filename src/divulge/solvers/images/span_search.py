@@ -32,7 +32,7 @@ SHAKES = 16
 "Such rounds, at most: of 200 photographs ten lead from 50 to 100."
 TIRED = 3
 "Rounds without success after which there are no more."
-LOOKS = 10
+LOOKS = 30
 "At windows, at most; after the first that shows nothing new there are no more."
 NEW = 2  # images that a look has to show
 CERTIFIED = 0.99
