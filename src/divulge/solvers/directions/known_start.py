@@ -120,7 +120,7 @@ def _still(W: Array, before: Array) -> float | None:
 
 
 def _factors(W: Array, before: Array) -> Iterator[float]:
-    """What the start may have been multiplied by: 1 without decay, 0 if it is another's, the eigenvalue of many directions."""
+    """What the start may have been multiplied by: 1 without decay, 0 if another's, or the eigenvalue of many directions."""
     yield from (1.0, 0.0)
     left, size, right = np.linalg.svd(before, full_matrices=False)
     kept = size > CONDITIONED * size[0]
