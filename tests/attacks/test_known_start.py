@@ -148,3 +148,23 @@ def test_a_start_of_another_network_is_no_help_to_a_copy_and_that_is_said() -> N
     assert won.loot is not None
     assert won.loot.start is None
     assert any("unlike those of the start" in note for note in won.notes)
+
+
+def features(count: int, seed: int) -> Array:
+    """Non-negative with many zeros, as an encoder's are."""
+    mix = RNG(0).standard_normal((40, 300)) / 6
+    return np.maximum(RNG(seed).standard_normal((count, 40)) @ mix, 0)
+
+
+@pytest.mark.slow
+def test_members_of_a_head_that_adam_trained_are_told_by_shadows_from_its_start_and_nobody_else() -> None:
+    X, others = features(60, 1), features(1500, 7)
+    made = ordinary.train(X, np.arange(60) % 3, RNG(2), hidden=(100,), optimiser="adam", lr=1e-3, epochs=100, batch=32)
+    held = Weights(tuple(made.layers), start=tuple(made.start))
+    finding = SpanMembership()(held, Candidates(np.concatenate([X, others])))
+    assert finding.verdict == "leak"
+    assert finding.loot is not None
+    assert finding.loot.decisions[:60].mean() > 0.8
+    assert finding.loot.decisions[60:].mean() <= 0.005
+    assert any("On shadows" in note for note in finding.notes)
+    assert SpanMembership()(held, Candidates(others)).verdict == "none found"
